@@ -1,0 +1,119 @@
+package emulator
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+
+	database "cloud.google.com/go/spanner/admin/database/apiv1"
+	"cloud.google.com/go/spanner/admin/database/apiv1/databasepb"
+	instances "cloud.google.com/go/spanner/admin/instance/apiv1"
+	"cloud.google.com/go/spanner/admin/instance/apiv1/instancepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+)
+
+// SpannerEmulator is a running Spanner emulator with one instance. The installed version
+// (1.5.28) answers BatchWrite with UNIMPLEMENTED and runs one read-write transaction at a
+// time.
+type SpannerEmulator struct {
+	// Addr is host:port, as SPANNER_EMULATOR_HOST wants it.
+	Addr string
+
+	databases *database.DatabaseAdminClient
+	made      atomic.Int64
+}
+
+// spannerInstance is the instance that Spanner makes.
+const spannerInstance = "projects/test/instances/test"
+
+// Spanner runs a Spanner emulator for t. It starts emulator_main itself: a gateway that
+// is killed leaves it running.
+func Spanner(t testing.TB) *SpannerEmulator {
+	t.Helper()
+	binary, err := sdkFile("bin/cloud_spanner_emulator/emulator_main")
+	if err != nil {
+		absent(t, "Spanner", err)
+	}
+	e := launch(t, spannerKind(binary))
+	admin, err := instances.NewInstanceAdminClient(t.Context(), option.WithGRPCConn(e.conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, err := admin.CreateInstance(t.Context(), &instancepb.CreateInstanceRequest{
+		Parent: "projects/test", InstanceId: "test",
+		Instance: &instancepb.Instance{Config: "projects/test/instanceConfigs/emulator-config", DisplayName: "test", NodeCount: 1},
+	})
+	if err == nil {
+		_, err = op.Wait(t.Context())
+	}
+	if err != nil {
+		t.Fatalf("create %s: %v", spannerInstance, err)
+	}
+	databases, err := database.NewDatabaseAdminClient(t.Context(), option.WithGRPCConn(e.conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &SpannerEmulator{Addr: e.addr, databases: databases}
+}
+
+func spannerKind(binary string) kind {
+	return kind{
+		name: "Spanner",
+		command: func(port int) *exec.Cmd {
+			return exec.Command(binary, fmt.Sprintf("--host_port=127.0.0.1:%d", port))
+		},
+		probe: func(ctx context.Context, conn *grpc.ClientConn) error {
+			_, err := instancepb.NewInstanceAdminClient(conn).ListInstanceConfigs(ctx,
+				&instancepb.ListInstanceConfigsRequest{Parent: "projects/probe"}, grpc.WaitForReady(true))
+			return err
+		},
+	}
+}
+
+// Database makes a new database with ddl in GoogleSQL and returns its path.
+func (s *SpannerEmulator) Database(t testing.TB, ddl ...string) string {
+	t.Helper()
+	id := fmt.Sprintf("db%d", s.made.Add(1))
+	return s.create(t, id, &databasepb.CreateDatabaseRequest{
+		CreateStatement: "CREATE DATABASE `" + id + "`",
+		DatabaseDialect: databasepb.DatabaseDialect_GOOGLE_STANDARD_SQL,
+	}, ddl)
+}
+
+// PostgreSQL is Database in the PostgreSQL dialect.
+func (s *SpannerEmulator) PostgreSQL(t testing.TB, ddl ...string) string {
+	t.Helper()
+	id := fmt.Sprintf("pg%d", s.made.Add(1))
+	return s.create(t, id, &databasepb.CreateDatabaseRequest{
+		CreateStatement: `CREATE DATABASE "` + id + `"`,
+		DatabaseDialect: databasepb.DatabaseDialect_POSTGRESQL,
+	}, ddl)
+}
+
+func (s *SpannerEmulator) create(t testing.TB, id string, request *databasepb.CreateDatabaseRequest, ddl []string) string {
+	t.Helper()
+	path := spannerInstance + "/databases/" + id
+	request.Parent = spannerInstance
+	op, err := s.databases.CreateDatabase(t.Context(), request)
+	if err == nil {
+		_, err = op.Wait(t.Context())
+	}
+	if err != nil {
+		t.Fatalf("create %s: %v", path, err)
+	}
+	if len(ddl) == 0 {
+		return path
+	}
+	// Separate from the creation: PostgreSQL takes no statements there.
+	update, err := s.databases.UpdateDatabaseDdl(t.Context(), &databasepb.UpdateDatabaseDdlRequest{Database: path, Statements: ddl})
+	if err == nil {
+		err = update.Wait(t.Context())
+	}
+	if err != nil {
+		t.Fatalf("ddl of %s: %v", path, err)
+	}
+	return path
+}
