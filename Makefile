@@ -1,0 +1,37 @@
+# make help lists the targets.
+
+GO       ?= go
+FUZZTIME ?= 30s
+BENCH    ?= .
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race emulators lint fuzz soak bench
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: ## the static server, ./bin/server
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/server ./cmd/server
+
+test: ## all tests; those of an absent emulator are skipped
+	$(GO) test ./...
+
+race: ## all tests with the race detector
+	$(GO) test -race -timeout 20m ./...
+
+emulators: ## all tests; an absent emulator fails them
+	REQUIRE_EMULATORS=1 $(GO) test -count=1 ./...
+
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+fuzz: ## each fuzz target for FUZZTIME (30s)
+	FUZZTIME=$(FUZZTIME) bash .ci/fuzz
+
+soak: ## the acceptance tests at full size, some 15 minutes
+	SOAK=1 REQUIRE_EMULATORS=1 $(GO) test -count=1 -v -timeout 60m ./internal/acceptance/
+
+bench: ## Go benchmarks matching BENCH
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
