@@ -1,0 +1,118 @@
+package acceptance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// message is a Pub/Sub message to push.
+type message struct {
+	ID         string
+	Data       []byte
+	Attributes map[string]string
+	Published  time.Time
+}
+
+// published is the publish time of messages that do not care.
+var published = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+
+// body is the wrapped push that the service would send.
+func (m message) body(t testing.TB) []byte {
+	t.Helper()
+	at := m.Published
+	if at.IsZero() {
+		at = published
+	}
+	inner := map[string]any{
+		"data": m.Data, "messageId": m.ID, "message_id": m.ID,
+		"publishTime": at.Format(time.RFC3339Nano), "publish_time": at.Format(time.RFC3339Nano),
+	}
+	if m.Attributes != nil {
+		inner["attributes"] = m.Attributes
+	}
+	body, err := json.Marshal(map[string]any{"message": inner, "subscription": "projects/p/subscriptions/s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// answer is what came back; Status is 0 when nothing did, and Err says why.
+type answer struct {
+	Status int
+	Header http.Header
+	Body   string
+	Err    error
+	Took   time.Duration
+}
+
+func (a answer) acknowledged() bool { return a.Status/100 == 2 }
+
+func (a answer) String() string {
+	if a.Err != nil {
+		return a.Err.Error()
+	}
+	return fmt.Sprintf("%d %.300s", a.Status, a.Body)
+}
+
+// newClient keeps as many connections as are used at once.
+func newClient(t testing.TB) *http.Client {
+	transport := &http.Transport{MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, ExpectContinueTimeout: patience}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 2 * patience}
+}
+
+// push sends one wrapped push to a route.
+func push(ctx context.Context, client *http.Client, url, route string, body []byte, headers ...string) answer {
+	start := time.Now()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/routes/"+route+"/push", bytes.NewReader(body))
+	if err != nil {
+		return answer{Err: err}
+	}
+	request.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return answer{Err: err, Took: time.Since(start)}
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return answer{Status: response.StatusCode, Header: response.Header, Body: string(text), Err: err, Took: time.Since(start)}
+}
+
+// inParallel runs f(0) .. f(n-1) on so many workers and waits for them.
+func inParallel(workers, n int, f func(i int)) {
+	var all sync.WaitGroup
+	next := make(chan int)
+	for range min(workers, n) {
+		all.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+}
+
+// eventually waits for a condition of another process.
+func eventually(t testing.TB, what string, limit time.Duration, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !condition(); <-time.After(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package acceptance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pushsink/pushsink/internal/scripted"
+)
+
+// TestWR13MemoryIsBoundedByBytes: with the backend blocked and 300 records of 1 MiB at
+// once, the server takes what its byte bounds allow, answers the rest 429 soon, stays
+// small, and writes what it took once the backend goes on.
+func TestWR13MemoryIsBoundedByBytes(t *testing.T) {
+	const (
+		inFlight   = 64 << 20  // BIGTABLE_MAX_IN_FLIGHT_BYTES
+		bodyBudget = 128 << 20 // BODY_BYTES_IN_FLIGHT
+		bound      = 5*(inFlight+bodyBudget)/2 + 64<<20
+		admission  = 500 * time.Millisecond // WRITER_ADMISSION_TIMEOUT
+	)
+	release := make(chan struct{})
+	bt := scripted.New(t, scripted.Options{KeysOnly: true, Script: func(*scripted.Call) scripted.Plan { return scripted.Plan{Until: release} }})
+	// One attempt and one deadline over the whole test: what was taken is written.
+	s := startServer(t, plainBinary(t), bt.Addr(), byIDRoutes, map[string]string{
+		"PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT": "60s", "PUSHSINK_REQUEST_TIMEOUT": "60s", "PUSHSINK_ACK_DEADLINE": "120s",
+	})
+	client := newClient(t)
+	idle := memory(t, s, "VmRSS")
+
+	data := make([]byte, 1<<20)
+	for i := range data {
+		data[i] = byte(rand.Uint32())
+	}
+	const n = 300
+	answers := make([]answer, n)
+	var refused, answered atomic.Int64
+	var all sync.WaitGroup
+	for i := range n {
+		body := message{ID: fmt.Sprint(i), Data: data, Attributes: map[string]string{"id": fmt.Sprintf("%03d", i)}}.body(t)
+		all.Go(func() {
+			answers[i] = push(t.Context(), client, s.URL, "byid", body)
+			answered.Add(1)
+			if answers[i].Status == http.StatusTooManyRequests {
+				refused.Add(1)
+			}
+		})
+	}
+	// An entry is a little more than its record, and the cap may be passed by one.
+	const most = inFlight>>20 + 1
+	eventually(t, "all but the admitted ones answered", patience, func() bool { return answered.Load() >= n-most })
+	peak := memory(t, s, "VmHWM")
+	if peak > bound {
+		t.Errorf("peak RSS %d MiB, bound %d MiB", peak>>20, bound>>20)
+	}
+	close(release)
+	all.Wait()
+
+	var slowest time.Duration
+	taken := 0
+	for i, a := range answers {
+		switch a.Status {
+		case http.StatusNoContent:
+			taken++
+			if !bt.Has(tableName("byid"), fmt.Sprintf("%03d", i)) {
+				t.Errorf("record %d was acknowledged and is not stored", i)
+			}
+		case http.StatusTooManyRequests:
+			slowest = max(slowest, a.Took)
+			if a.Header.Get("Retry-After") == "" {
+				t.Error("429 without Retry-After")
+			}
+		default:
+			t.Errorf("record %d: %v", i, a)
+		}
+	}
+	if taken < most/2 || taken > most {
+		t.Errorf("%d records taken, want %d to %d", taken, most/2, most)
+	}
+	if slowest > 10*admission {
+		t.Errorf("a 429 took %v, want it soon after %v", slowest, admission)
+	}
+	t.Logf("RSS %d MiB idle, peak %d MiB (bound %d MiB); %d taken and written, %d answered 429, the slowest after %v",
+		idle>>20, peak>>20, bound>>20, taken, refused.Load(), slowest)
+}
+
+// memory reads a field of /proc/PID/status in bytes.
+func memory(t *testing.T, s *server, field string) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.proc.PID()))
+	if err != nil {
+		t.Skipf("no /proc here: %v", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kib << 10
+		}
+	}
+	t.Fatalf("no %s in /proc/PID/status", field)
+	return 0
+}

@@ -1,0 +1,135 @@
+package acceptance
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pushsink/pushsink/internal/scripted"
+)
+
+// shutdownTimeout is the default of SHUTDOWN_TIMEOUT.
+const shutdownTimeout = 8 * time.Second
+
+// TestTerminatedUnderLoad: every request that the server had begun to read when SIGTERM
+// came gets a status, and the process exits with 0 within SHUTDOWN_TIMEOUT.
+func TestTerminatedUnderLoad(t *testing.T) {
+	t.Run("SHUT-01 backend answers after a second", func(t *testing.T) {
+		release := make(chan struct{})
+		bt := scripted.New(t, scripted.Options{Script: func(*scripted.Call) scripted.Plan { return scripted.Plan{Until: release} }})
+		bt.AddTable(tableName("json"), "f")
+		s := startServer(t, serverBinary(t), bt.Addr(), jsonRoutes, nil)
+		answers := openRequests(t, s, 100)
+		timer := time.AfterFunc(time.Second, func() { close(release) })
+		defer timer.Stop()
+		code, took := s.terminate(t)
+		if code != 0 || took < time.Second || took > shutdownTimeout {
+			t.Errorf("exit code %d after %v, want 0 after 1s to %v", code, took, shutdownTimeout)
+		}
+		for i, a := range answers() {
+			if a.Status != http.StatusNoContent {
+				t.Errorf("request %d: %v", i, a)
+			}
+		}
+		if got := bt.Len(tableName("json")); got != 100 {
+			t.Errorf("%d rows, want 100", got)
+		}
+	})
+	t.Run("backend never answers", func(t *testing.T) {
+		bt := scripted.New(t, scripted.Options{Script: func(*scripted.Call) scripted.Plan { return scripted.Plan{Stall: true} }})
+		bt.AddTable(tableName("json"), "f")
+		s := startServer(t, serverBinary(t), bt.Addr(), jsonRoutes, nil)
+		answers := openRequests(t, s, 100)
+		code, took := s.terminate(t)
+		if code != 0 || took > shutdownTimeout {
+			t.Errorf("exit code %d after %v, want 0 within %v", code, took, shutdownTimeout)
+		}
+		for i, a := range answers() {
+			if a.Status != http.StatusServiceUnavailable {
+				t.Errorf("request %d: %v", i, a)
+			}
+		}
+	})
+	t.Run("steady load", func(t *testing.T) {
+		bt := scripted.New(t, scripted.Options{Latency: 20 * time.Millisecond})
+		bt.AddTable(tableName("json"), "f")
+		s := startServer(t, serverBinary(t), bt.Addr(), jsonRoutes, nil)
+		client := newClient(t)
+		var began, lost, missing, acked atomic.Int64
+		var workers sync.WaitGroup
+		enough := make(chan struct{})
+		for w := range 64 {
+			workers.Go(func() {
+				for i := 0; ; i++ {
+					id := fmt.Sprintf("%02d-%05d", w, i)
+					reading := &atomic.Bool{}
+					a := push(traced(t.Context(), reading), client, s.URL, "json", numbered(id).body(t), "Expect", "100-continue")
+					if reading.Load() {
+						began.Add(1)
+					}
+					if a.Err != nil {
+						if reading.Load() {
+							lost.Add(1)
+							t.Errorf("%s had begun and got no status: %v", id, a.Err)
+						}
+						return // the server is gone
+					}
+					if a.acknowledged() {
+						if !bt.Has(tableName("json"), id) {
+							missing.Add(1)
+						}
+						if acked.Add(1) == 500 {
+							close(enough)
+						}
+					}
+				}
+			})
+		}
+		<-enough
+		code, took := s.terminate(t)
+		workers.Wait()
+		if code != 0 || took > shutdownTimeout {
+			t.Errorf("exit code %d after %v, want 0 within %v", code, took, shutdownTimeout)
+		}
+		if missing.Load() != 0 {
+			t.Errorf("%d rows were acknowledged and not stored", missing.Load())
+		}
+		t.Logf("%d requests begun, %d without a status, %d acknowledged but missing; exit %d after %v", began.Load(), lost.Load(), missing.Load(), code, took)
+	})
+}
+
+// traced sets reading once the server asks for the request's body: only then it is sure
+// that a handler has it.
+func traced(ctx context.Context, reading *atomic.Bool) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got100Continue: func() { reading.Store(true) }})
+}
+
+// openRequests sends n pushes and returns when a handler has each of them. The returned
+// function waits for their answers.
+func openRequests(t *testing.T, s *server, n int) func() []answer {
+	t.Helper()
+	client := newClient(t)
+	answers := make([]answer, n)
+	reading := make([]atomic.Bool, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			body := numbered(fmt.Sprintf("open-%03d", i)).body(t)
+			answers[i] = push(traced(context.WithoutCancel(t.Context()), &reading[i]), client, s.URL, "json", body, "Expect", "100-continue")
+		})
+	}
+	eventually(t, "all requests open", patience, func() bool {
+		for i := range reading {
+			if !reading[i].Load() {
+				return false
+			}
+		}
+		return true
+	})
+	return func() []answer { all.Wait(); return answers }
+}
