@@ -31,7 +31,7 @@ fuzz: ## each fuzz target for FUZZTIME (30s)
 	FUZZTIME=$(FUZZTIME) bash .ci/fuzz
 
 soak: ## the acceptance tests at full size, some 15 minutes
-	SOAK=1 REQUIRE_EMULATORS=1 $(GO) test -count=1 -v -timeout 60m ./internal/acceptance/
+	SOAK=1 REQUIRE_EMULATORS=1 $(GO) test -count=1 -v -timeout 60m -bench AgainstNaive ./internal/acceptance/
 
 bench: ## Go benchmarks matching BENCH
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...

@@ -30,13 +30,13 @@ func numbered(id string) message {
 
 // TestEveryAcknowledgedRowIsStored: the service applies half of every tenth call and
 // breaks it with UNAVAILABLE, breaks others after all or nothing was applied, forgets
-// statuses and resets all connections every two seconds. Whatever is acknowledged is in
+// statuses and resets all connections every two seconds (short: 200 ms). Whatever is acknowledged is in
 // the store the moment its answer is there.
 func TestEveryAcknowledgedRowIsStored(t *testing.T) {
 	n := size(50_000, 3_000)
 	bt := scripted.New(t, scripted.Options{
 		Latency:    2 * time.Millisecond,
-		ResetEvery: 2 * time.Second,
+		ResetEvery: time.Duration(size(2000, 200)) * time.Millisecond,
 		Script: func(c *scripted.Call) scripted.Plan {
 			down := scripted.Status(codes.Unavailable, "the connection is draining", 0)
 			switch rand.IntN(40) {
@@ -101,6 +101,9 @@ func TestEveryAcknowledgedRowIsStored(t *testing.T) {
 	stats := bt.Stats()
 	if stats.ServerTimes != 0 {
 		t.Errorf("%d cells asked for the server's time", stats.ServerTimes)
+	}
+	if stats.Resets == 0 {
+		t.Error("no connection was reset")
 	}
 	if stats.Applied <= n {
 		t.Errorf("%d entries applied for %d rows: the script never made the server write one twice", stats.Applied, n)

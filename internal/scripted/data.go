@@ -31,18 +31,42 @@ func (s *Server) PingAndWarm(ctx context.Context, _ *bigtablepb.PingAndWarmReque
 // MutateRows implements the data API.
 func (s *Server) MutateRows(r *bigtablepb.MutateRowsRequest, stream bigtablepb.Bigtable_MutateRowsServer) error {
 	call := &Call{Table: r.GetTableName(), AppProfile: r.GetAppProfileId(), Entries: r.GetEntries()}
+	return s.mutate(stream.Context(), call, func(verdicts []error, forget func(int) bool) error {
+		return send(stream, verdicts, forget)
+	})
+}
+
+// MutateRow implements the data API as a call of one entry, for clients that write row
+// by row.
+func (s *Server) MutateRow(ctx context.Context, r *bigtablepb.MutateRowRequest) (*bigtablepb.MutateRowResponse, error) {
+	call := &Call{Table: r.GetTableName(), AppProfile: r.GetAppProfileId(),
+		Entries: []*Entry{{RowKey: r.GetRowKey(), Mutations: r.GetMutations()}}}
+	err := s.mutate(ctx, call, func(verdicts []error, _ func(int) bool) error {
+		if len(verdicts) == 0 {
+			return nil
+		}
+		return verdicts[0]
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &bigtablepb.MutateRowResponse{}, nil
+}
+
+// mutate counts a call and does it. report is given the statuses to send.
+func (s *Server) mutate(ctx context.Context, call *Call, report func(verdicts []error, forget func(int) bool) error) error {
 	done := s.begin(call)
-	err := s.mutate(call, stream)
+	err := s.plan(ctx, call, report)
 	done(err)
 	return err
 }
 
-func (s *Server) mutate(call *Call, stream bigtablepb.Bigtable_MutateRowsServer) error {
+func (s *Server) plan(ctx context.Context, call *Call, report func([]error, func(int) bool) error) error {
 	var p Plan
 	if script := *s.script.Load(); script != nil {
 		p = script(call)
 	}
-	ctx, waits := stream.Context(), stream.Context()
+	waits := ctx
 	if p.Late {
 		waits = s.life
 	}
@@ -77,11 +101,11 @@ func (s *Server) mutate(call *Call, stream bigtablepb.Bigtable_MutateRowsServer)
 			s.counters.applied.Add(1)
 		}
 	}
-	report := len(verdicts)
+	reported := len(verdicts)
 	if broken {
-		report = min(p.Report, report)
+		reported = min(p.Report, reported)
 	}
-	if err := send(stream, verdicts[:report], p.Forget); err != nil {
+	if err := report(verdicts[:reported], p.Forget); err != nil {
 		return err
 	}
 	if p.Stall {

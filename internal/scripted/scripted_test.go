@@ -137,11 +137,14 @@ func TestRealClientWritesAndCreates(t *testing.T) {
 	if errs != nil || err != nil {
 		t.Fatalf("ApplyBulk = %v, %v", errs, err)
 	}
+	if err := client.Open("t").Apply(t.Context(), "single", m); err != nil || !s.Has(tableT, "single") {
+		t.Errorf("Apply = %v, written %v", err, s.Has(tableT, "single"))
+	}
 	row := s.Row(tableT, "k")
 	if len(row) != 1 || len(row["f:q"]) != 2 || string(row["f:q"][0].Value) != "three" || string(row["f:q"][1].Value) != "two again" {
 		t.Errorf("row = %v", row)
 	}
-	if got := s.Stats(); got.Creates != 2 || got.Modifies != 2 || got.Requests != 1 || got.Entries != 1 || got.Applied != 1 || got.Open != 0 || got.MaxOpen != 1 {
+	if got := s.Stats(); got.Creates != 2 || got.Modifies != 2 || got.Requests != 2 || got.Entries != 2 || got.Applied != 2 || got.Open != 0 || got.MaxOpen != 1 {
 		t.Errorf("stats = %+v", got)
 	}
 }

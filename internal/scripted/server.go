@@ -44,7 +44,7 @@ type Options struct {
 	MaxConnectionAge time.Duration
 	// Record keeps every call for Calls.
 	Record bool
-	// Script plans each MutateRows call; see also SetScript.
+	// Script plans each MutateRows and MutateRow call; see also SetScript.
 	Script Script
 	// Admin may fail an admin call: it is given the method's name (CreateTable, GetTable,
 	// ListTables, ModifyColumnFamilies, DeleteTable) and how often it was called, from 1.

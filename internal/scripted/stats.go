@@ -12,7 +12,7 @@ type counters struct {
 
 // Stats are counts since the start.
 type Stats struct {
-	// Requests are MutateRows calls, Entries what they held, Applied what was written.
+	// Requests are MutateRows and MutateRow calls, Entries what they held, Applied what was written.
 	Requests, Entries, Applied int
 	// Open are the calls under way, MaxOpen the most there ever were.
 	Open, MaxOpen int
