@@ -1,0 +1,285 @@
+package handlers
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/pushsink/pushsink"
+	"github.com/pushsink/pushsink/schema"
+)
+
+// api is the HTTP surface. It is immutable but for what its parts guard themselves.
+type api struct {
+	routes      map[string]*route
+	list        []*route // in the order of the configuration
+	def         *route
+	limits      Limits
+	expose      Expose
+	deadLetters DeadLetters
+	process     Process
+	observer    Observer
+	log         *slog.Logger
+	console     http.Handler
+	metrics     http.Handler
+
+	arrivals   arrivals
+	budget     budget
+	buffers    buffers
+	codecs     codecs
+	deliveries deliveries
+}
+
+// route is a Route with what the handlers keep for it.
+type route struct {
+	*Route
+	mapper Mapper
+	// Policy events, which traffic drives.
+	drops, failures fadingLog
+}
+
+// New composes the HTTP surface.
+func New(c Config) http.Handler { return newAPI(c).handler(c.Auth) }
+
+func newAPI(c Config) *api {
+	h := &api{
+		routes:      make(map[string]*route, len(c.Routes)),
+		limits:      c.Limits,
+		expose:      c.Expose,
+		deadLetters: c.DeadLetters,
+		process:     c.Process,
+		observer:    c.Observer,
+		log:         c.Logger,
+		console:     c.Console,
+		metrics:     c.Metrics,
+	}
+	if h.observer == nil {
+		h.observer = noObserver{}
+	}
+	if h.log == nil {
+		h.log = slog.Default()
+	}
+	h.arrivals.now = c.Now
+	if h.arrivals.now == nil {
+		h.arrivals.now = time.Now
+	}
+	h.budget.max, h.budget.observer = c.Limits.BodyBytesInFlight, h.observer
+	for _, r := range c.Routes {
+		rt := &route{Route: r, mapper: r.Mapper}
+		if rt.mapper == nil {
+			rt.mapper = r.Mapping
+		}
+		h.routes[r.Name] = rt
+		h.list = append(h.list, rt)
+		if r == c.Default {
+			h.def = rt
+		}
+	}
+	return h
+}
+
+// handler builds the router. Everything but the open endpoints stands behind auth, unknown
+// paths included, so that 401 comes before 404.
+func (h *api) handler(auth func(http.Handler) http.Handler) http.Handler {
+	if auth == nil {
+		auth = denyAll
+	}
+	r := chi.NewRouter()
+	r.Use(h.observe, h.recovered, func(next http.Handler) http.Handler {
+		closed := auth(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if h.open(r) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			closed.ServeHTTP(w, r)
+		})
+	})
+	r.Post("/v1/routes/{route}/push", h.withRoute(h.servePush))
+	r.Post("/v1/routes/{route}/records", h.withRoute(h.serveRecords))
+	if h.expose.Dryrun {
+		r.Post("/v1/routes/{route}/dryrun", h.withRoute(h.serveDryrun))
+	}
+	if h.expose.Rows {
+		r.Get("/v1/routes/{route}/rows", h.withRoute(h.serveRows))
+	}
+	if h.def != nil {
+		r.Post("/", func(w http.ResponseWriter, r *http.Request) { h.servePush(w, r, h.def) })
+	}
+	if h.expose.Console && h.console != nil {
+		r.Get("/", h.console.ServeHTTP)
+	}
+	if h.metrics != nil {
+		r.Get("/metrics", h.metrics.ServeHTTP)
+	}
+	r.Get("/health/startup", h.serveStartup)
+	r.Get("/health/ready", h.serveReady)
+	r.Get("/health/live", h.serveLive)
+	r.Get("/health/routes/{route}", h.serveRouteHealth)
+	r.Get("/openapi.yaml", serveOpenAPI)
+
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, http.StatusNotFound, "no such path")
+	})
+	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Allow", strings.Join(allowed(r, req), ", "))
+		refuse(w, req, http.StatusMethodNotAllowed, "method not allowed on this path")
+	})
+	return r
+}
+
+// open reports whether a request needs no authentication: it gives and takes no data.
+func (h *api) open(r *http.Request) bool {
+	p := r.URL.Path
+	return p == "/openapi.yaml" || strings.HasPrefix(p, "/health/") ||
+		p == "/metrics" && h.metrics != nil ||
+		p == "/" && r.Method == http.MethodGet && h.expose.Console && h.console != nil
+}
+
+// standardMethods are the methods that routing and metrics know.
+var standardMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
+	http.MethodDelete, http.MethodHead, http.MethodOptions, http.MethodConnect, http.MethodTrace}
+
+// allowed lists the methods that the request's path takes.
+func allowed(r chi.Routes, req *http.Request) []string {
+	path := req.URL.RawPath
+	if path == "" {
+		path = req.URL.Path
+	}
+	var methods []string
+	for _, m := range standardMethods {
+		if r.Match(chi.NewRouteContext(), m, path) {
+			methods = append(methods, m)
+		}
+	}
+	return methods
+}
+
+// withRoute looks the path's route up.
+func (h *api) withRoute(serve func(http.ResponseWriter, *http.Request, *route)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		rt := h.routeOf(r)
+		if rt == nil {
+			refuse(w, r, http.StatusNotFound, "no such route")
+			return
+		}
+		serve(w, r, rt)
+	}
+}
+
+func (h *api) routeOf(r *http.Request) *route {
+	name := chi.URLParam(r, "route")
+	if r.URL.RawPath != "" {
+		// chi matched the escaped path.
+		var err error
+		if name, err = url.PathUnescape(name); err != nil {
+			return nil
+		}
+	}
+	return h.routes[name]
+}
+
+// denyAll stands in where no authentication was configured.
+func denyAll(http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refuse(w, r, http.StatusUnauthorized, "authentication is not configured (AUTH)")
+	})
+}
+
+// NoAuth lets every request in: AUTH=none, which must be typed in full, and dev mode.
+func NoAuth(next http.Handler) http.Handler { return next }
+
+// recovered answers 500 for a panic in a handler: a record whose request panicked is never
+// acknowledged. Where the answer had begun, the connection is broken off instead.
+func (h *api) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			h.logPanic(r.Context(), p)
+			if s, ok := w.(*statusWriter); !ok || s.status != 0 {
+				panic(http.ErrAbortHandler)
+			}
+			refuse(w, r, http.StatusInternalServerError, "an internal error")
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// logPanic logs where it happened. Only a runtime error's text is logged: another value may
+// hold data.
+func (h *api) logPanic(ctx context.Context, p any) {
+	attrs := []any{slog.String("stack", string(debug.Stack()))}
+	if e, ok := p.(runtime.Error); ok {
+		attrs = append(attrs, slog.String("panic", e.Error()))
+	}
+	h.log.ErrorContext(ctx, "panic in a request", attrs...)
+}
+
+// statusWriter remembers the status of the answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int // 0 = nothing was written
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// observe counts the request and makes sure that an answer is given: a handler that returns
+// without one would be answered 200 by net/http.
+func (h *api) observe(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		s := &statusWriter{ResponseWriter: w}
+		next.ServeHTTP(s, r)
+		if s.status == 0 {
+			refuse(s, r, http.StatusInternalServerError, "an internal error: no answer was given")
+		}
+		pattern := "unmatched"
+		if s.status != http.StatusNotFound || chi.URLParam(r, "route") != "" {
+			if p := chi.RouteContext(r.Context()).RoutePattern(); p != "" {
+				pattern = p
+			}
+		}
+		method := r.Method
+		if !slices.Contains(standardMethods, method) {
+			method = "other"
+		}
+		h.observer.Request(pattern, method, s.status, time.Since(start))
+	})
+}
+
+func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(pushsink.OpenAPI)
+}
+
+var _ Mapper = (*schema.Mapping)(nil)

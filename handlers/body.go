@@ -1,0 +1,210 @@
+package handlers
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// Reasons why a body ended early. errBroken and errStalled say that the client or the
+// network is at fault, the others that a bound of ours was reached.
+var (
+	errBroken     = errors.New("the request body ended early or its compression is broken")
+	errStalled    = errors.New("the request body did not arrive in time (READ_BODY_TIMEOUT)")
+	errLate       = errors.New("the request body did not arrive before the request's deadline")
+	errBudgetFull = errors.New("too many request bodies are held at the moment (BODY_BYTES_IN_FLIGHT)")
+)
+
+// tooLargeError is a body above its cap: bytes, or records of an array.
+type tooLargeError struct {
+	limit   int64
+	option  string
+	records bool
+}
+
+func (e *tooLargeError) Error() string {
+	if e.records {
+		return fmt.Sprintf("more than %d records in one array (%s)", e.limit, e.option)
+	}
+	return fmt.Sprintf("request body larger than %d bytes (%s), before or after decompression", e.limit, e.option)
+}
+
+// wire reads the request's body as it travels: every read gets READ_BODY_TIMEOUT and no more
+// than the request's deadline, and what passes is held to the cap before decompression.
+type wire struct {
+	x     *exchange
+	body  io.ReadCloser
+	limit tooLargeError
+	n     int64
+	ended bool // the body was read to its end
+}
+
+func (b *wire) Read(p []byte) (int, error) {
+	d := time.Now().Add(b.x.h.limits.ReadBodyTimeout)
+	late := d.After(b.x.deadline)
+	if late {
+		d = b.x.deadline
+	}
+	// Not supported by a recorder in tests; a real connection always does.
+	_ = b.x.rc.SetReadDeadline(d)
+	n, err := b.body.Read(p)
+	b.n += int64(n)
+	if b.n > b.limit.limit {
+		return 0, &b.limit
+	}
+	switch {
+	case err == nil:
+	case err == io.EOF:
+		b.ended = true
+	case errors.Is(err, os.ErrDeadlineExceeded) && late:
+		err = errLate
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = errStalled
+	default:
+		err = fmt.Errorf("%w: %w", errBroken, err)
+	}
+	return n, err
+}
+
+// content is the body's content: decompressed, held to the cap, and charged to the budget as
+// it is read. The exchange gives the charge back.
+type content struct {
+	x     *exchange
+	src   io.Reader
+	close func()
+	limit tooLargeError
+	n     int64
+}
+
+func (c *content) Read(p []byte) (int, error) {
+	// One byte beyond the cap is asked for, so that a body of exactly the cap passes.
+	if room := c.limit.limit - c.n + 1; int64(len(p)) > room {
+		p = p[:room]
+	}
+	n, err := c.src.Read(p)
+	c.n += int64(n)
+	if c.n > c.limit.limit {
+		return 0, &c.limit
+	}
+	if n > 0 && !c.x.charge(int64(n)) {
+		return 0, errBudgetFull
+	}
+	return n, err
+}
+
+// coding is a supported Content-Encoding.
+type coding uint8
+
+const (
+	identity coding = iota
+	gzipped
+	zstandard
+)
+
+// contentCoding reads the Content-Encoding; ok is false for an unknown or a stacked one.
+func contentCoding(h http.Header) (c coding, ok bool) {
+	v := h["Content-Encoding"]
+	if len(v) > 1 {
+		return 0, false
+	}
+	if len(v) == 0 {
+		return identity, true
+	}
+	switch strings.ToLower(strings.TrimSpace(v[0])) {
+	case "", "identity":
+		return identity, true
+	case "gzip", "x-gzip":
+		return gzipped, true
+	case "zstd":
+		return zstandard, true
+	}
+	return 0, false
+}
+
+// openBody gives the request's content under limit. The request's encoding was checked.
+func (x *exchange) openBody(limit int64, option string) error {
+	x.limit = tooLargeError{limit: limit, option: option}
+	if x.r.ContentLength > limit {
+		return &x.limit
+	}
+	x.wire = wire{x: x, body: x.r.Body, limit: x.limit}
+	x.content = content{x: x, src: &x.wire, limit: x.limit}
+	switch c, _ := contentCoding(x.r.Header); c {
+	case gzipped:
+		src, err := x.h.codecs.gzip(&x.wire)
+		if err != nil {
+			return brokenUnless(err)
+		}
+		x.content.src, x.content.close = src, src.release
+	case zstandard:
+		src, err := x.h.codecs.zstd(&x.wire)
+		if err != nil {
+			return brokenUnless(err)
+		}
+		x.content.src, x.content.close = src, src.release
+	}
+	return nil
+}
+
+// brokenUnless keeps the reasons of wire and calls every other error of a decompressor broken.
+func brokenUnless(err error) error {
+	var large *tooLargeError
+	if err == nil || err == io.EOF || errors.As(err, &large) || errors.Is(err, errBroken) ||
+		errors.Is(err, errStalled) || errors.Is(err, errLate) || errors.Is(err, errBudgetFull) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errBroken, err)
+}
+
+// closeBody ends the reading. After it the wait for the write has no read deadline, which
+// would otherwise end the request's context when it passes.
+func (x *exchange) closeBody() {
+	if x.content.close != nil {
+		x.content.close()
+		x.content.close = nil
+	}
+	if x.wire.ended {
+		_ = x.rc.SetReadDeadline(time.Time{})
+	}
+}
+
+// readAll reads the whole body into a buffer that the caller owns.
+func (x *exchange) readAll(limit int64, option string) (*buffer, error) {
+	defer x.closeBody()
+	if err := x.openBody(limit, option); err != nil {
+		return nil, err
+	}
+	// The length told is a hint that memory is committed to only as bytes arrive.
+	const trust = 64 << 10
+	told := x.r.ContentLength
+	if x.content.close != nil {
+		told = -1
+	}
+	first := int64(4 << 10)
+	if told >= 0 {
+		first = min(told+1, trust)
+	}
+	buf := x.h.buffers.get(int(first))
+	for {
+		if len(buf.b) == cap(buf.b) {
+			next := 2 * int64(cap(buf.b))
+			if told >= 0 && told < next {
+				next = told + 1
+			}
+			buf = x.h.buffers.grow(buf, int(max(next, int64(len(buf.b))+1)))
+		}
+		n, err := x.content.Read(buf.b[len(buf.b):cap(buf.b)])
+		buf.b = buf.b[:len(buf.b)+n]
+		if err == io.EOF {
+			return buf, nil
+		}
+		if err != nil {
+			x.h.buffers.put(buf)
+			return nil, brokenUnless(err)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// exchange is one request and its answer. It lives on the request's goroutine.
+type exchange struct {
+	h   *api
+	w   http.ResponseWriter
+	r   *http.Request
+	rc  *http.ResponseController
+	ctx context.Context
+	// deadline is absolute, counted from the headers; ctx ends with it.
+	deadline time.Time
+	cancel   context.CancelFunc
+
+	// held is what this request has charged to the body budget and not given back.
+	held    int64
+	limit   tooLargeError
+	wire    wire
+	content content
+}
+
+// begin starts an exchange whose deadline is timeout from now, which is when the headers
+// were read. The caller defers end.
+func (h *api) begin(w http.ResponseWriter, r *http.Request, timeout time.Duration) *exchange {
+	x := &exchange{h: h, w: w, r: r, rc: http.NewResponseController(w)}
+	x.deadline = time.Now().Add(timeout)
+	x.ctx, x.cancel = context.WithDeadline(r.Context(), x.deadline)
+	return x
+}
+
+func (x *exchange) end() {
+	x.cancel()
+	x.release(x.held)
+}
+
+// charge takes n bytes of the body budget.
+func (x *exchange) charge(n int64) bool {
+	if !x.h.budget.take(n) {
+		return false
+	}
+	x.held += n
+	return true
+}
+
+func (x *exchange) release(n int64) {
+	n = min(n, x.held)
+	x.held -= n
+	x.h.budget.give(n)
+}
+
+// leaveBody prepares an answer that is given although the body was not read to its end. An
+// HTTP/1 connection is closed after it: otherwise the server would first read on, from a
+// client that may send slowly, to reach the next request. (HTTP/2 resets the stream.)
+func leaveBody(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && r.Body != nil && r.Body != http.NoBody {
+		w.Header().Set("Connection", "close")
+	}
+}

@@ -1,0 +1,186 @@
+package handlers
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pushsink/pushsink/schema"
+)
+
+// The buffer that a stream is read into: small for a sender that trickles, larger while the
+// reads fill it. A line that is longer makes it grow, up to the record limit.
+const (
+	minStreamBuffer = 4 << 10
+	maxStreamBuffer = 256 << 10
+)
+
+// stream takes lines of JSON as they arrive. What is held is one buffer, and the records of
+// the groups that wait in the writer; neither depends on how long the stream is. Each read is
+// submitted at once, so that a slow sender's records do not wait for its next ones.
+func (b *run) stream() error {
+	x := b.x
+	defer x.closeBody()
+	if err := x.openBody(b.h.limits.BatchMaxBodyBytes, "BATCH_MAX_BODY_BYTES"); err != nil {
+		return err
+	}
+	size := minStreamBuffer
+	in := lines{h: b.h, buf: b.h.buffers.get(size)}
+	// The last buffer; those handed over went to their groups.
+	defer func() { b.h.buffers.put(in.buf) }()
+	for {
+		n, err := x.content.Read(in.buf.b[len(in.buf.b):cap(in.buf.b)])
+		in.buf.b = in.buf.b[:len(in.buf.b)+n]
+		full := len(in.buf.b) == cap(in.buf.b)
+		for {
+			g, last := b.takeLines(&in, err == io.EOF)
+			if g == nil {
+				break
+			}
+			if full {
+				size = min(2*size, maxStreamBuffer)
+			} else if len(in.buf.b) < size/4 {
+				size = max(size/2, minStreamBuffer)
+			}
+			in.handOver(g, size)
+			b.put(g)
+			if b.full {
+				return errNotAdmitted
+			}
+			if last {
+				break
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return brokenUnless(err)
+		}
+		if b.x.ctx.Err() != nil {
+			return errLate
+		}
+		b.x.release(in.shrink())
+	}
+}
+
+// lines cuts a buffer into lines.
+type lines struct {
+	h   *api
+	buf *buffer
+	at  int // the first byte of buf that no line took
+	// skipping: the line that begins at `at` is over the record limit and is passed over
+	// to its end.
+	skipping bool
+}
+
+// next gives the next complete line without its ending; more is false when there is none yet.
+// At the end of the stream the last line needs no ending.
+func (l *lines) next(end bool) (line []byte, more bool) {
+	rest := l.buf.b[l.at:]
+	if i := bytes.IndexByte(rest, '\n'); i >= 0 {
+		l.at += i + 1
+		return rest[:i], true
+	}
+	if end && len(rest) > 0 {
+		l.at = len(l.buf.b)
+		return rest, true
+	}
+	return nil, false
+}
+
+// handOver gives the buffer to the group whose records stand in it, and goes on with a new
+// one that begins with what no line took.
+func (l *lines) handOver(g *group, size int) {
+	rest := l.buf.b[l.at:]
+	next := l.h.buffers.get(max(size, 2*len(rest)))
+	next.b = append(next.b, rest...)
+	g.buf, g.bytes = l.buf, int64(l.at)
+	l.buf, l.at = next, 0
+}
+
+// shrink makes room for the next read, and gives the number of bytes that are not held any
+// more.
+func (l *lines) shrink() int64 {
+	gone := l.at
+	l.buf.b = append(l.buf.b[:0], l.buf.b[l.at:]...)
+	l.at = 0
+	limit := int(l.h.limits.MaxRecordBytes)
+	if l.skipping {
+		gone += len(l.buf.b)
+		l.buf.b = l.buf.b[:0]
+	}
+	if len(l.buf.b) == cap(l.buf.b) {
+		// The line may still end within the limit, with CR LF.
+		l.buf = l.h.buffers.grow(l.buf, min(2*cap(l.buf.b), limit+3))
+	}
+	return int64(gone)
+}
+
+// takeLines makes a group of the complete lines of the buffer; nil = there is no record among
+// them. last reports that they are all taken.
+func (b *run) takeLines(in *lines, end bool) (g *group, last bool) {
+	limit := int(b.h.limits.MaxRecordBytes)
+	for g == nil || len(g.items) < groupRecords {
+		line, more := in.next(end)
+		if !more {
+			if rest := in.buf.b[in.at:]; len(rest) > limit+2 && !in.skipping {
+				// Reported now; the rest of the line is passed over.
+				in.skipping, in.at = true, len(in.buf.b)
+				g = b.add(g, nil, b.h.recordTooLarge())
+			}
+			return g, true
+		}
+		if in.skipping {
+			in.skipping = false
+			continue
+		}
+		line = bytes.Trim(line, " \t\r")
+		if len(line) == 0 {
+			continue
+		}
+		var refused *schema.Error
+		if len(line) > limit {
+			line, refused = nil, b.h.recordTooLarge()
+		}
+		g = b.add(g, line, refused)
+	}
+	return g, false
+}
+
+// add appends a record to the group, which it makes when there is none.
+func (b *run) add(g *group, line []byte, refused *schema.Error) *group {
+	if g == nil {
+		g = &group{}
+	}
+	index := b.rep.received
+	b.rep.received++
+	g.items = append(g.items, item{})
+	it := &g.items[len(g.items)-1]
+	if refused != nil {
+		// The line is not held, so its id cannot tell it from others.
+		it.index, it.entry, it.refused = index, -1, refused
+		return g
+	}
+	if err := b.fill(it, index, line); err != nil {
+		it.v = verdict{fate: overloaded, code: schema.Overloaded, detail: err.Error()}
+	} else if b.rt.Format != "json" {
+		it.refused = strictJSON(line)
+	}
+	return g
+}
+
+// strictJSON checks a line whose format's decoder does not read JSON.
+func strictJSON(line []byte) *schema.Error {
+	dec := jsontext.NewDecoder(bytes.NewReader(line))
+	if _, err := dec.ReadValue(); err != nil {
+		return syntaxError(line, err)
+	}
+	if _, err := dec.ReadToken(); err == nil {
+		return &schema.Error{Code: schema.BadJSON, Detail: "data after the JSON value"}
+	} else if err != io.EOF {
+		return syntaxError(line, err)
+	}
+	return nil
+}

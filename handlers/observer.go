@@ -1,0 +1,43 @@
+package handlers
+
+import (
+	"time"
+
+	"github.com/pushsink/pushsink/schema"
+)
+
+// Observer counts. Its labels come from fixed sets only: never a path, a header or data.
+// The methods are called on the request's goroutine, several at once, and must not block.
+type Observer interface {
+	// Request is called once per request that got an answer. pattern is the endpoint's
+	// pattern or "unmatched", method one of the standard ones or "other".
+	Request(pattern, method string, status int, took time.Duration)
+	// Records is called with the number of records of one request that ended the same
+	// way. route is the route's name, result one of the constants Result…, code empty
+	// unless the record failed, was dropped or was dead-lettered.
+	Records(route string, result Result, code schema.Code, n int)
+	// BodyBytes tells a change of the bytes charged to BODY_BYTES_IN_FLIGHT.
+	BodyBytes(delta int64)
+}
+
+// Result is what became of a record, as metrics show it.
+type Result string
+
+const (
+	ResultWritten      Result = "written"
+	ResultSkipped      Result = "skipped"
+	ResultDropped      Result = "dropped"
+	ResultDeadLettered Result = "dead_lettered"
+	ResultRejected     Result = "rejected"
+	ResultMalformed    Result = "malformed" // the envelope or the body as a whole
+	ResultOverloaded   Result = "overloaded"
+	ResultUnavailable  Result = "unavailable"
+	ResultDeadline     Result = "deadline"
+	ResultInternal     Result = "internal"
+)
+
+type noObserver struct{}
+
+func (noObserver) Request(string, string, int, time.Duration) {}
+func (noObserver) Records(string, Result, schema.Code, int)   {}
+func (noObserver) BodyBytes(int64)                            {}

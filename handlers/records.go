@@ -1,0 +1,270 @@
+package handlers
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pushsink/pushsink/schema"
+)
+
+const (
+	// groupRecords is the most records that are submitted together: several batches' worth,
+	// small against what a request may hold.
+	groupRecords = 500
+	// openGroups is the most groups of one request that wait for their outcomes; beyond it
+	// the request's reading waits.
+	openGroups = 64
+)
+
+// maxKey is the longest Idempotency-Key.
+const maxKey = 255
+
+// run is one /records request under way.
+type run struct {
+	x         *exchange
+	h         *api
+	rt        *route
+	rep       *report
+	ids       ids
+	published time.Time
+	open      []*group // submitted, oldest first
+	pinned    bool     // some group's data may still be read
+	full      bool     // a record was not admitted: nothing more is submitted
+}
+
+// serveRecords takes a batch of records: a JSON object, an array, or a stream of lines.
+func (h *api) serveRecords(w http.ResponseWriter, r *http.Request, rt *route) {
+	media := mediaType(r)
+	if media != "application/json" && media != "application/x-ndjson" {
+		w.Header().Set("Accept", "application/json, application/x-ndjson")
+		refuse(w, r, http.StatusUnsupportedMediaType, "Content-Type must be application/json or application/x-ndjson")
+		return
+	}
+	if _, ok := contentCoding(r.Header); !ok {
+		refuseCoding(w, r)
+		return
+	}
+	x := h.begin(w, r, h.limits.BatchTimeout)
+	defer x.end()
+	b := &run{x: x, h: h, rt: rt, rep: h.newReport(rt, h.limits.MaxBatchRecords)}
+	b.rep.all = r.URL.Query().Get("results") == "all"
+	k := batch
+	if prefersLenient(r.Header) {
+		k = lenient
+	}
+	if err := b.metadata(r.Header); err != nil {
+		b.rep.cut = cutMalformed
+		x.answer(b.rep, k, err)
+		return
+	}
+	w.Header().Set("Pushsink-Time", b.published.Format(time.RFC3339Nano))
+
+	var err error
+	if media == "application/json" {
+		err = b.document()
+	} else {
+		err = b.stream()
+	}
+	for len(b.open) > 0 {
+		b.settleOldest()
+	}
+	if err == nil && b.full && media != "application/json" {
+		err = errNotAdmitted
+	}
+	if err != nil {
+		b.rep.cut = cutOf(err)
+	}
+	x.answer(b.rep, k, err)
+}
+
+// metadata reads the headers that speak of every record of the request.
+func (b *run) metadata(h http.Header) error {
+	if len(h["Idempotency-Key"]) > 1 || len(h["Pushsink-Time"]) > 1 {
+		return badEnvelope("Idempotency-Key and Pushsink-Time may be sent once")
+	}
+	key := h.Get("Idempotency-Key")
+	if len(key) > maxKey {
+		return badEnvelope("Idempotency-Key is longer than 255 bytes")
+	}
+	b.ids = newIDs(key)
+	sent := h.Get("Pushsink-Time")
+	if sent == "" {
+		b.published = b.h.arrivals.next()
+		return nil
+	}
+	if b.published = publishTime([]byte(`"` + sent + `"`)); b.published.IsZero() {
+		return badEnvelope("Pushsink-Time is not an RFC 3339 time with at most 9 fraction digits")
+	}
+	return nil
+}
+
+// document takes a JSON object or array. It is read to its end before anything is written.
+func (b *run) document() error {
+	body, err := b.x.readAll(b.h.limits.MaxBodyBytes, "MAX_BODY_BYTES")
+	if err != nil {
+		return err
+	}
+	records, err := split(body.b, b.h.limits.MaxBatchRecords)
+	if err != nil {
+		b.h.buffers.put(body)
+		return err
+	}
+	b.rep.received = len(records)
+	for at := 0; at < len(records); at += groupRecords {
+		n := min(groupRecords, len(records)-at)
+		g := &group{items: make([]item, n)}
+		for i, s := range records[at : at+n] {
+			if err := b.fill(&g.items[i], at+i, body.b[s.from:s.to]); err != nil {
+				g.items[i].v = verdict{fate: overloaded, code: schema.Overloaded, detail: err.Error()}
+			}
+		}
+		b.put(g)
+	}
+	// Every record is admitted or answered.
+	b.x.release(b.x.held)
+	for len(b.open) > 0 {
+		b.settleOldest()
+	}
+	if !b.pinned {
+		b.h.buffers.put(body)
+	}
+	return nil
+}
+
+// split finds the records of a JSON document: the object itself, or the array's elements.
+// The document must be strict JSON to its end; a duplicate name is left to the record's own
+// decoder, so that it costs that record only.
+func split(text []byte, most int) ([]span, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true))
+	var records []span
+	value := func() error {
+		v, err := dec.ReadValue()
+		if err != nil {
+			return syntaxError(text, err)
+		}
+		end := int(dec.InputOffset())
+		records = append(records, span{end - len(v), end})
+		return nil
+	}
+	switch dec.PeekKind() {
+	case '{':
+		if err := value(); err != nil {
+			return nil, err
+		}
+	case '[':
+		if _, err := dec.ReadToken(); err != nil {
+			return nil, syntaxError(text, err)
+		}
+		for dec.PeekKind() != ']' {
+			if len(records) == most {
+				return nil, &tooLargeError{limit: int64(most), option: "MAX_BATCH_RECORDS", records: true}
+			}
+			if err := value(); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := dec.ReadToken(); err != nil {
+			return nil, syntaxError(text, err)
+		}
+	default:
+		if err := dec.SkipValue(); err != nil {
+			return nil, syntaxError(text, err)
+		}
+		return nil, &schema.Error{Code: schema.BadJSON, Detail: "the body must be a JSON object or an array"}
+	}
+	if _, err := dec.ReadToken(); err == nil {
+		return nil, &schema.Error{Code: schema.BadJSON, Detail: "data after the JSON value"}
+	} else if err != io.EOF {
+		return nil, syntaxError(text, err)
+	}
+	return records, nil
+}
+
+// fill makes a record of a payload. The error says that the body budget is full.
+func (b *run) fill(it *item, index int, data []byte) error {
+	id, fresh := b.ids.of(index, data)
+	it.index, it.entry = index, -1
+	it.rec = schema.Record{Data: data, ID: id, Published: b.published}
+	if fresh && !b.x.charge(seenBytes) {
+		return errBudgetFull
+	}
+	return nil
+}
+
+// errNotAdmitted cuts a stream whose records the writer does not take any more.
+var errNotAdmitted = errors.New("a record was not admitted in time (WRITER_ADMISSION_TIMEOUT): the rest of the stream was not read")
+
+// put maps, encodes and submits a group, and returns when it is admitted. After a record was
+// not admitted, nothing more is submitted.
+func (b *run) put(g *group) {
+	for i := range g.items {
+		it := &g.items[i]
+		switch {
+		case it.v.fate != undecided || it.refused != nil:
+		case b.full:
+			it.v = verdict{fate: overloaded, code: schema.Overloaded, detail: "not admitted in time (WRITER_ADMISSION_TIMEOUT)"}
+		case b.x.ctx.Err() != nil:
+			it.v = verdict{fate: expired, code: schema.Deadline, detail: "the deadline passed before the write"}
+		default:
+			b.h.prepare(b.rt, g, it)
+		}
+	}
+	g.submit(b.x.ctx, b.rt)
+	admitted := g.ticket == nil || g.ticket.Admitted()
+	b.x.release(g.bytes)
+	b.open = append(b.open, g)
+	for len(b.open) > openGroups || !admitted && len(b.open) > 0 {
+		b.settleOldest()
+	}
+	b.full = b.full || b.rep.by[overloaded] > 0
+}
+
+// settleOldest waits for the outcomes of the oldest open group and notes them, so that the
+// answer lists records in their order.
+func (b *run) settleOldest() {
+	g := b.open[0]
+	b.open[0] = nil
+	b.open = b.open[1:]
+	b.h.settleGroup(b.x.ctx, b.rt, g, batch)
+	for i := range g.items {
+		it := &g.items[i]
+		b.rep.note(it.index, it.rec.ID, it.v)
+	}
+	switch {
+	case g.pinned():
+		b.pinned = true
+	case g.buf != nil:
+		b.h.buffers.put(g.buf)
+	}
+}
+
+// mediaType is the request's media type without parameters; empty = none or unreadable.
+func mediaType(r *http.Request) string {
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return t
+}
+
+// prefersLenient reads `Prefer: handling=lenient` (RFC 7240) among other preferences.
+func prefersLenient(h http.Header) bool {
+	for _, v := range h["Prefer"] {
+		for p := range strings.SplitSeq(v, ",") {
+			p, _, _ = strings.Cut(p, ";")
+			name, value, _ := strings.Cut(p, "=")
+			if strings.EqualFold(strings.TrimSpace(name), "handling") {
+				// The first one counts.
+				return strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "lenient")
+			}
+		}
+	}
+	return false
+}
