@@ -47,16 +47,19 @@ type Backend interface {
 	// else. It keeps no entry afterwards. ctx carries the writer's attempt timeout,
 	// never a caller's cancellation.
 	Write(ctx context.Context, d Dest, batch []Entry) []Outcome
-	// Ensure makes d exist. It is called with nothing open for d. The kind says whether
-	// the entries may be sent (Applied), it may be tried again (Transient), or not
-	// (Fatal, Rejected). An Ensure that found nothing to change says Unchanged.
+	// Ensure makes d exist. It is called with nothing open for d, and its ctx does not
+	// end with the callers. Applied: the entries may be sent. Transient, Undecided, Missing:
+	// it is tried again on the Recovery budget. Fatal: the destination's; what waits for d
+	// is answered so. Rejected: what waits for d is rejected for good, each record of it.
 	Ensure(ctx context.Context, d Dest) Ensured
 }
 
 // Ensured is the answer of Backend.Ensure. Its zero value is Undecided and tried again.
 type Ensured struct {
 	Outcome
-	// Unchanged: the destination had all that it should have. An entry that fails the
-	// same way after it is not waited for again.
+	// Unchanged: the destination had all that it should have, and has had it for long
+	// enough to be seen. An entry that is Missing after it (for Recovery.Max) is not waited
+	// for again but answered as unavailable. A table that was made a moment ago and is not
+	// visible yet is not Unchanged: it is worth the rest of the budget.
 	Unchanged bool
 }

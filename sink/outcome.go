@@ -99,3 +99,22 @@ var (
 	// ErrBackend: the backend broke its contract (panic, short answer).
 	ErrBackend = errors.New("backend failed")
 )
+
+var (
+	errShort    = errors.New("an answer of the wrong length")
+	errNoReason = errors.New("rejected without a reason")
+)
+
+// failure is the writer's reason with the backend's last word.
+type failure struct{ reason, cause error }
+
+func (f *failure) Error() string   { return f.reason.Error() + ": " + f.cause.Error() }
+func (f *failure) Unwrap() []error { return []error{f.reason, f.cause} }
+
+// because joins the two without calling either.
+func because(reason, cause error) error {
+	if cause == nil {
+		return reason
+	}
+	return &failure{reason, cause}
+}

@@ -1,0 +1,383 @@
+package sink
+
+import "time"
+
+// stallAfter is how long a lane may go without a sign of life before it counts as down.
+const stallAfter = 250 * time.Millisecond
+
+// lane is the state of one destination.
+type lane struct {
+	dest Dest
+	inst *instance
+	slot int // in inst.lanes
+
+	dirty     bool // in core.dirty
+	forgotten bool // no longer in core.lanes
+
+	// What it holds. entries and bytes: admitted and not gone; buffered: not open.
+	entries  int
+	bytesAll int64
+	buffered int
+	waiting  chain[item] // queued and apart, oldest first
+
+	// What it may send. n, bytes and cost sum the groups in ready.
+	keys    map[string]*group
+	loose   group // entries without key
+	ready   heap[*group]
+	n       int
+	bytes   int64
+	cost    int
+	delayed heap[*delay]  // groups and cohorts that back off
+	cohorts chain[cohort] // to be sent each by itself
+
+	// Requests.
+	open      int
+	isolating int  // of these, cohorts
+	flush     bool // a request ended: what is sendable is due
+	isolated  bool // the last request was a cohort
+	limit     int  // entries in a batch; below MaxBatchEntries after a timeout
+
+	// How it fares.
+	lastOutcome  time.Time // of a request; at first, when the first was sent
+	failingSince time.Time // first batch-wide failure since the last good request; zero = none
+	fails        int       // pauses in a row
+	pausedUntil  time.Time
+	cause        error // of the pause
+	fatal        gate
+
+	// Recovery (core_recover.go).
+	missing        bool // sends nothing until ensured
+	ensuring       bool
+	inIncident     bool
+	round          int
+	retryAt        time.Time
+	unchangedSince time.Time
+	unchangedUntil time.Time
+
+	idleSince time.Time
+	idleLinks links[lane]
+	dueLinks  links[lane]
+	wake      time.Time
+	timerPos  int
+}
+
+// laneFor finds or makes the lane of d.
+func (c *core) laneFor(now time.Time, d Dest) *lane {
+	if l := c.lanes[d]; l != nil {
+		return l
+	}
+	l := &lane{dest: d, keys: make(map[string]*group), limit: c.o.MaxBatchEntries, lastOutcome: now}
+	l.waiting.at = func(it *item) *links[item] { return &it.inLane }
+	l.loose.queue.at = itemInKey
+	l.ready = heap[*group]{
+		less: func(a, b *group) bool { return a.queue.head.seq < b.queue.head.seq },
+		pos:  func(g *group) *int { return &g.pos },
+	}
+	l.delayed = heap[*delay]{
+		less: func(a, b *delay) bool { return a.at.Before(b.at) },
+		pos:  func(d *delay) *int { return &d.pos },
+	}
+	l.cohorts.at = func(co *cohort) *links[cohort] { return &co.links }
+	c.lanes[d] = l
+	c.attach(l)
+	return l
+}
+
+// forget drops an idle lane; its instance closes with its last one.
+func (c *core) forget(now time.Time, l *lane) {
+	c.counts.Evictions++
+	c.idle.remove(l)
+	c.due.remove(l)
+	c.timers.remove(l)
+	delete(c.lanes, l.dest)
+	l.forgotten = true
+	c.detach(now, l)
+}
+
+// paused: the lane sends nothing, by a batch-wide failure or because its destination is
+// missing.
+func (l *lane) paused(now time.Time) bool { return l.missing || now.Before(l.pausedUntil) }
+
+// stalled: no sign of life for stallAfter, though there should have been one.
+func (l *lane) stalled(now time.Time) bool {
+	t := l.stallTime()
+	return !t.IsZero() && !now.Before(t)
+}
+
+// stallTime is when the lane stalls if nothing happens; zero = it does not.
+func (l *lane) stallTime() time.Time {
+	var at time.Time
+	earliest := func(since time.Time) {
+		if t := since.Add(stallAfter); at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	if !l.failingSince.IsZero() {
+		earliest(l.failingSince)
+	}
+	if l.open > 0 {
+		earliest(l.lastOutcome)
+	}
+	if l.entries > 0 && !l.inst.waitSince.IsZero() {
+		earliest(l.inst.waitSince)
+	}
+	return at
+}
+
+// down lanes hold at most half of everything.
+func (l *lane) down(now time.Time) bool { return l.paused(now) || l.stalled(now) }
+
+// resumes is when a lane that sends nothing may send again; zero = now, or unknown.
+func (l *lane) resumes(now time.Time) time.Time {
+	at := l.inst.retryAt
+	if l.pausedUntil.After(at) {
+		at = l.pausedUntil
+	}
+	if l.missing && l.retryAt.After(at) {
+		at = l.retryAt
+	}
+	if at.After(now) {
+		return at
+	}
+	return time.Time{}
+}
+
+type pick uint8
+
+const (
+	pickNone pick = iota
+	pickBatch
+	pickCohort
+)
+
+// pick says what l may send now.
+func (c *core) pick(l *lane, now time.Time) pick {
+	if l.paused(now) || l.inst.state != instOpen || l.open >= c.slots(l, now) {
+		return pickNone
+	}
+	isolate := l.cohorts.n > 0 && l.isolating < half(c.o.MaxInFlightRequestsDest)
+	batch := l.n > 0 && c.batchDue(l, now)
+	switch {
+	case isolate && batch && l.isolated, !isolate && batch:
+		return pickBatch // in turns, so that poison does not hold up the rest
+	case isolate:
+		return pickCohort
+	default:
+		return pickNone
+	}
+}
+
+func (c *core) slots(l *lane, now time.Time) int {
+	if l.down(now) {
+		return min(c.o.MaxInFlightRequestsDest, half(c.o.MaxInFlightRequests))
+	}
+	return c.o.MaxInFlightRequestsDest
+}
+
+// batchDue: an idle lane sends at once; a busy one when a batch is full, when its oldest
+// sendable entry waited MaxTimeInBuffer, or when a request ended.
+func (c *core) batchDue(l *lane, now time.Time) bool {
+	return l.open == 0 || l.flush || c.draining ||
+		l.n >= l.limit || l.bytes >= c.o.MaxBatchBytes || l.cost >= c.o.MaxBatchCost ||
+		!now.Before(c.lingerEnd(l))
+}
+
+func (c *core) lingerEnd(l *lane) time.Time {
+	return l.ready.s[0].queue.head.admitted.Add(c.o.MaxTimeInBuffer)
+}
+
+// refresh brings l up to date: what backed off long enough becomes sendable, recovery
+// goes on, and the lane is entered where it will be found again.
+func (c *core) refresh(l *lane, now time.Time) {
+	if l.forgotten {
+		return
+	}
+	for l.delayed.len() > 0 && !now.Before(l.delayed.s[0].at) {
+		d := l.delayed.s[0]
+		l.delayed.remove(d)
+		if d.cohort != nil {
+			l.cohorts.pushBack(d.cohort)
+		} else {
+			c.ready(l, d.group)
+		}
+	}
+	c.recover(l, now)
+	c.shed(l, now)
+	if l.n == 0 {
+		l.flush = false
+	}
+
+	if c.pick(l, now) == pickNone {
+		c.due.remove(l)
+	} else if !l.dueLinks.in {
+		c.due.pushBack(l)
+	}
+
+	if l.entries > 0 || l.ensuring {
+		c.idle.remove(l)
+	} else if !l.idleLinks.in {
+		l.idleSince = now
+		c.idle.pushBack(l)
+	}
+
+	wake := c.wakeTime(l, now)
+	switch {
+	case wake.IsZero():
+		c.timers.remove(l)
+	case l.timerPos == 0:
+		l.wake = wake
+		c.timers.push(l)
+	case !wake.Equal(l.wake):
+		l.wake = wake
+		c.timers.fix(l)
+	}
+}
+
+// wakeTime is when l has to be looked at though nothing happens; zero = never.
+func (c *core) wakeTime(l *lane, now time.Time) time.Time {
+	var at time.Time
+	after := func(t time.Time) {
+		if t.After(now) && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	if l.entries == 0 {
+		return at
+	}
+	after(l.pausedUntil)
+	if l.missing && !l.ensuring && l.open == 0 {
+		after(l.retryAt)
+	}
+	if l.n > 0 && l.open > 0 {
+		after(c.lingerEnd(l))
+	}
+	if l.delayed.len() > 0 {
+		after(l.delayed.s[0].at)
+	}
+	if c.excess(l) {
+		after(l.stallTime())
+	}
+	return at
+}
+
+// request is one backend call.
+type request struct {
+	lane    *lane
+	items   []*item
+	bytes   int64
+	cost    int
+	cohort  *cohort // nil: an ordinary batch
+	started time.Time
+	links   links[request]
+	batch   []Entry // the shell's: what the backend is given
+}
+
+// send gives free request slots to due lanes, one each in turn.
+func (c *core) send(now time.Time) bool {
+	sent := false
+	for c.open.n < c.o.MaxInFlightRequests && c.due.head != nil {
+		l := c.due.head
+		c.due.remove(l)
+		switch c.pick(l, now) {
+		case pickBatch:
+			c.launch(l, c.takeBatch(l), now)
+			l.flush, l.isolated, sent = false, false, true
+		case pickCohort:
+			c.launch(l, c.takeCohort(l), now)
+			l.isolated, sent = true, true
+		}
+		c.refresh(l, now)
+	}
+	return sent
+}
+
+func (c *core) launch(l *lane, r *request, now time.Time) {
+	r.started = now
+	if l.open == 0 {
+		l.lastOutcome = now
+	}
+	l.open++
+	c.open.pushBack(r)
+	c.used(l.inst)
+	c.counts.Requests++
+	c.started = append(c.started, work{kind: doWrite, req: r, lane: l})
+}
+
+// takeBatch fills a request from the groups in order of their oldest entry.
+func (c *core) takeBatch(l *lane) *request {
+	r := c.newRequest(l)
+	for l.ready.len() > 0 && c.takeFrom(l, l.ready.s[0], r) {
+	}
+	return r
+}
+
+// takeFrom moves what fits from g into r; false = the batch is full.
+func (c *core) takeFrom(l *lane, g *group, r *request) bool {
+	took, full := 0, false
+	for it := g.queue.head; it != nil && !it.alone; it = g.queue.head {
+		if full = !c.fits(r, it, l.limit); full {
+			break
+		}
+		g.queue.remove(it)
+		g.count(l, it, -1)
+		c.take(l, r, it)
+		took++
+		if !c.whole(g) {
+			break
+		}
+	}
+	switch {
+	case took == 0:
+	case g.keyed:
+		g.held += took
+		l.unready(g)
+	case g.queue.n == 0:
+		l.ready.remove(g)
+	default:
+		l.ready.fix(g)
+	}
+	return !full
+}
+
+// fits: an entry alone always does, so that an oversize one is sent by itself.
+func (c *core) fits(r *request, it *item, limit int) bool {
+	n := len(r.items)
+	return n == 0 || n < limit && r.bytes+it.e.Bytes <= c.o.MaxBatchBytes && r.cost+it.e.Cost <= c.o.MaxBatchCost
+}
+
+// take opens an entry.
+func (c *core) take(l *lane, r *request, it *item) {
+	it.place = open
+	l.waiting.remove(it)
+	l.buffered--
+	c.buffered--
+	r.items = append(r.items, it)
+	r.bytes += it.e.Bytes
+	r.cost += it.e.Cost
+}
+
+// buffer is the reverse of take, for an entry that is to be sent again. It goes to the
+// front of what waits.
+func (c *core) buffer(l *lane, it *item) {
+	l.waiting.pushFront(it)
+	l.buffered++
+	c.buffered++
+}
+
+func (c *core) newRequest(l *lane) *request {
+	if n := len(c.freeRequests); n > 0 {
+		r := c.freeRequests[n-1]
+		c.freeRequests = c.freeRequests[:n-1]
+		r.lane = l
+		return r
+	}
+	return &request{lane: l}
+}
+
+func (c *core) freeRequest(r *request) {
+	clear(r.items)
+	*r = request{items: r.items[:0], batch: r.batch[:0]}
+	if len(c.freeRequests) < c.o.MaxInFlightRequests {
+		c.freeRequests = append(c.freeRequests, r)
+	}
+}
