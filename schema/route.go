@@ -6,6 +6,8 @@ import "time"
 type Routes struct {
 	List    []*Route // in the order of the file
 	Default *Route   // `default: true`, or the only route; nil when there is none
+	// Warnings are things that work and are seldom meant, each with file, line and column.
+	Warnings []string
 }
 
 // Policy says what becomes of a record that is rejected for good.
@@ -30,7 +32,7 @@ const (
 // Route is one compiled entry of the routes file.
 type Route struct {
 	Name            string
-	Format          string // json | avro | protobuf | bytes
+	Format          string // json | bytes
 	Envelope        Envelope
 	OnReject        Policy
 	DeadLetterTopic string // projects/P/topics/T; set exactly when OnReject is DeadLetter
@@ -47,9 +49,10 @@ type BigtableTarget struct {
 	AppProfile string   // empty = the process's
 	Table      string   // static table; empty when templated
 	Create     bool     // create: ifNeeded
-	MaxTables  int      // distinct tables this route may hold or create
+	MaxTables  int      // distinct tables this route may hold or create; 1 for a static table
 	Families   map[string]*GCRule
-	// Used are the families named by set, all and delete, sorted.
+	// Used are the families named by set, all and delete, sorted; families that a
+	// template names are not among them.
 	Used []string
 }
 
@@ -66,29 +69,13 @@ type GCRule struct {
 type Encoding string
 
 const (
-	AsString  Encoding = "string"
-	AsText    Encoding = "text"
-	AsBytes   Encoding = "bytes"
-	AsJSON    Encoding = "json"
-	AsInt64   Encoding = "int64"
-	AsInt32   Encoding = "int32"
-	AsFloat64 Encoding = "float64"
-	AsFloat32 Encoding = "float32"
-	AsBool    Encoding = "bool"
+	AsString  Encoding = "string"  // UTF-8
+	AsText    Encoding = "text"    // a number in plain decimal, or true and false
+	AsBytes   Encoding = "bytes"   // from base64
+	AsJSON    Encoding = "json"    // the input's own text
+	AsInt64   Encoding = "int64"   // 8 bytes, big-endian
+	AsInt32   Encoding = "int32"   // 4 bytes, big-endian
+	AsFloat64 Encoding = "float64" // IEEE 754, big-endian
+	AsFloat32 Encoding = "float32" // IEEE 754, big-endian
+	AsBool    Encoding = "bool"    // 0xFF or 0x00
 )
-
-// SpannerTarget and GroupMutation belong to the Spanner sink.
-type (
-	SpannerTarget struct{}
-	GroupMutation struct{}
-)
-
-// Mapping turns a record of one route into a mutation. It is immutable.
-type Mapping struct{}
-
-// Compile reads a routes file. file is used in messages only. The error joins every
-// problem, each with file, line, column and, for an expression, a caret.
-func Compile(file string, text []byte) (*Routes, error) { panic("not built") }
-
-// Apply maps r. The error is always an *Error.
-func (m *Mapping) Apply(r *Record) (Mutation, error) { panic("not built") }

@@ -1,0 +1,137 @@
+package schema
+
+import (
+	"fmt"
+
+	"cel.dev/cel-go/cel"
+)
+
+// MaxFile is how large a routes file may be, in bytes.
+const MaxFile = 4 << 20
+
+// compiler compiles one routes file and collects what is wrong with it.
+type compiler struct {
+	*decoder
+	*rules
+	base     *cel.Env
+	envs     map[scope]*cel.Env
+	warnings []string
+}
+
+// Compile reads a routes file. file is used in messages only. The error is a *FileError
+// with every problem, each with file, line, column and a caret.
+func Compile(file string, text []byte) (*Routes, error) {
+	c := &compiler{decoder: &decoder{newProblems(file, text)}, rules: newRules(), envs: map[scope]*cel.Env{}}
+	if len(text) > MaxFile {
+		c.add(mark{1, 1}, "", "the file is larger than %d bytes", MaxFile)
+		return nil, c.err()
+	}
+	var f routesFile
+	c.decodeFile(text, &f)
+	routes := c.routes(&f)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	return routes, nil
+}
+
+func (c *compiler) warn(at mark, path, format string, args ...any) {
+	c.warnings = append(c.warnings, fmt.Sprintf("%s:%d:%d: %s: %s", c.file, at.line, at.column, path, fmt.Sprintf(format, args...)))
+}
+
+func (c *compiler) routes(f *routesFile) *Routes {
+	out := &Routes{}
+	if f.Routes.given && len(f.Routes.items) == 0 {
+		c.add(f.Routes.mark, "routes", "there is no route")
+	}
+	var first *item[routeFile]
+	for i := range f.Routes.items {
+		it := &f.Routes.items[i]
+		if !c.route.ok(it.name) {
+			c.add(it.at, it.path, "%q is no route name: %s", it.name, c.route.text)
+		}
+		r := c.oneRoute(it)
+		out.List = append(out.List, r)
+		if !it.v.Default.on {
+			continue
+		}
+		if first != nil {
+			c.add(it.v.Default.at(0), it.v.Default.path, "only one route can be the default, and %q is", first.name)
+			continue
+		}
+		first, out.Default = it, r
+	}
+	if len(out.List) == 1 {
+		out.Default = out.List[0]
+	}
+	out.Warnings = c.warnings
+	return out
+}
+
+func (c *compiler) oneRoute(it *item[routeFile]) *Route {
+	f := &it.v
+	r := &Route{Name: it.name, Format: "json", Envelope: AutoEnvelope, OnReject: Fail, Mapping: &Mapping{}}
+	c.input(r, f.Input)
+	r.Mapping.json = r.Format == "json"
+	sc := scope{bytes: r.Format == "bytes"}
+	r.Mapping.where = c.value(&f.Where, sc, wantBool)
+	r.Mapping.source = f.Where.source()
+	c.reject(r, it)
+	switch {
+	case f.Bigtable != nil && f.Spanner != nil:
+		c.add(f.Spanner.mark, it.path, "a route has either bigtable or spanner")
+	case f.Bigtable != nil:
+		r.Bigtable, r.Mapping.bigtable = c.bigtable(f.Bigtable, join(it.path, "bigtable"), sc)
+	case f.Spanner != nil:
+		r.Spanner, r.Mapping.spanner = c.spannerRoute(f, join(it.path, "spanner"), sc)
+	default:
+		c.add(it.at, it.path, "a route needs bigtable or spanner")
+	}
+	return r
+}
+
+func (c *compiler) input(r *Route, f *inputFile) {
+	if f == nil {
+		return
+	}
+	if f.Format.given {
+		r.Format = f.Format.text
+	}
+	if r.Format == "avro" || r.Format == "protobuf" {
+		c.add(f.Format.at(0), f.Format.path, "%s is not supported yet: json and bytes are", r.Format)
+	}
+	if f.Avro != nil && r.Format != "avro" {
+		c.add(f.Avro.mark, f.Format.path, "avro is here without format: avro")
+	}
+	if f.Protobuf != nil && r.Format != "protobuf" {
+		c.add(f.Protobuf.mark, f.Format.path, "protobuf is here without format: protobuf")
+	}
+	if f.Envelope.given {
+		r.Envelope = Envelope(f.Envelope.text)
+	}
+}
+
+func (c *compiler) reject(r *Route, it *item[routeFile]) {
+	f := &it.v
+	if f.OnReject.given {
+		r.OnReject = Policy(f.OnReject.text)
+	}
+	topic := &f.DeadLetterTopic
+	c.name(&topic.scalar, "topic", c.topic)
+	r.DeadLetterTopic = topic.text
+	switch {
+	case r.OnReject == DeadLetter && !topic.given:
+		c.add(f.OnReject.at(0), it.path, "onReject: deadLetter needs deadLetterTopic")
+	case r.OnReject != DeadLetter && topic.given:
+		c.add(topic.at(0), topic.path, "deadLetterTopic is here without onReject: deadLetter")
+	}
+	if v := &f.ConstraintViolations; v.given && f.Spanner == nil {
+		c.add(v.at(0), v.path, "constraintViolations is for spanner")
+	} else if f.Spanner != nil && r.OnReject == Drop && !v.given {
+		c.add(f.OnReject.at(0), it.path, "onReject: drop needs constraintViolations written out: "+
+			"reject drops records that violate a constraint, also while an encryption key is out of reach; retry keeps them")
+	}
+}
+
+// source is an expression as messages name it.
+func (e *expression) source() string { return oneLine(e.text) }

@@ -1,0 +1,45 @@
+package schema
+
+import (
+	"sync"
+)
+
+// state is the scratch of one Apply. It is pooled; nothing that Apply returns refers to it.
+type state struct {
+	rec     *Record
+	tree    tree
+	decoded bool // tree holds the payload
+
+	// The item of an `each`.
+	key, item value
+	index     int
+
+	prog *program // the expression that runs; resolves its names
+	miss string   // the last member that an expression did not find
+
+	// Expression cost of the record. exact: measure it, because it cannot be shown
+	// beforehand to stay within MaxCost.
+	exact bool
+	cost  uint64
+
+	scratch []byte
+}
+
+var states = sync.Pool{New: func() any { return new(state) }}
+
+func newState(r *Record) *state {
+	s := states.Get().(*state)
+	s.rec = r
+	return s
+}
+
+func (s *state) release() {
+	const keep = 64 << 10 // bytes
+	s.tree.release()
+	scratch := s.scratch
+	if cap(scratch) > keep {
+		scratch = nil
+	}
+	*s = state{tree: s.tree, scratch: scratch[:0]}
+	states.Put(s)
+}
