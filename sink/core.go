@@ -128,6 +128,7 @@ type call struct {
 	// then; the core only leaves out what could not finish before it.
 	deadline time.Time
 	last     time.Time // last admission, at first the submission
+	late     bool      // refused: entries were not admitted within AdmissionTimeout
 	ring     links[call]
 	live     links[call]
 	ticket   *Ticket // the shell's

@@ -144,6 +144,7 @@ func (l *lane) why() error {
 func (c *core) refuseLate(now time.Time) {
 	for k := c.waiting.head; k != nil && !now.Before(k.last.Add(c.o.AdmissionTimeout)); k = c.waiting.head {
 		c.waiting.remove(k)
+		k.late = true
 		for ; k.next < len(k.items); k.next++ {
 			if it := &k.items[k.next]; !it.settled {
 				c.counts.Overloaded++

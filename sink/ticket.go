@@ -94,6 +94,15 @@ func (t *Ticket) Admitted(ctx context.Context) error {
 	}
 }
 
+// Overloaded reports whether entries were refused so far because they were not admitted
+// within AdmissionTimeout. After Admitted it is final, long before the outcomes are: the
+// reader of a stream stops there.
+func (t *Ticket) Overloaded() bool {
+	t.w.mu.Lock()
+	defer t.w.mu.Unlock()
+	return t.call.late
+}
+
 // AdmittedChan is closed when each entry is admitted or has an outcome.
 func (t *Ticket) AdmittedChan() <-chan struct{} {
 	t.w.mu.Lock()
