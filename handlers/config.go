@@ -65,9 +65,6 @@ type Route struct {
 	Rows RowReader
 	// Mapper makes the mutation; nil = the route's compiled mapping.
 	Mapper Mapper
-	// Encodings tells how a column's values were encoded, for `decode=1`; nil = unknown,
-	// and values are shown as base64.
-	Encodings func(family, column string) (schema.Encoding, bool)
 }
 
 // Mapper makes a mutation of a record. *schema.Mapping is one. The error is a *schema.Error;
@@ -83,7 +80,7 @@ type Target interface {
 	Encode(rec *schema.Record, m *schema.Mutation) (sink.Entry, error)
 }
 
-// Writer is the bounded writer of one kind of sink.
+// Writer is the bounded writer of one kind of sink. [SinkWriter] makes one.
 type Writer interface {
 	// Submit queues entries, in order, as one call. The writer owns es until it has an
 	// outcome for each of them.
@@ -97,7 +94,7 @@ type Writer interface {
 // Ticket is a call's place in the writer.
 type Ticket interface {
 	// Admitted blocks until every entry is admitted or has an outcome. It reports false
-	// when some have an outcome without having been admitted.
+	// when some were not admitted in time.
 	Admitted() bool
 	// Wait blocks until every entry has an outcome, and returns them by index.
 	Wait() []sink.Outcome

@@ -31,9 +31,12 @@ func (h *api) settle(ctx context.Context, rt *route, f refusal) verdict {
 		return v
 	}
 	if !f.confirmed {
-		if s := rt.Writer.RouteState(rt.Sink); s.Tripped || s.Trial {
+		switch s := rt.Writer.RouteState(rt.Sink); {
+		case s.Tripped || s.Trial:
 			return verdict{fate: unavailable, code: schema.Tripped, retryAfter: h.limits.TrialInterval,
 				detail: "the route stopped after consecutive rejections (WRITER_MAX_CONSECUTIVE_REJECTIONS)"}
+		case s.Fatal:
+			return verdict{fate: unavailable, code: schema.Unavailable, detail: noRecords}
 		}
 	}
 	if rt.OnReject == schema.Drop {

@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/pushsink/pushsink/schema"
 )
 
@@ -170,10 +172,10 @@ func (o *rowWriter) row(r Row) error {
 
 // value appends a cell's value: decoded as the route's mapping encoded it, or base64.
 func (o *rowWriter) value(b []byte, c Cell) []byte {
-	if o.decode && o.rt.Encodings != nil {
-		if as, ok := o.rt.Encodings(c.Family, c.Column); ok {
-			if v, ok := appendDecoded(b, as, c.Value); ok {
-				return v
+	if o.decode && o.rt.Mapping != nil {
+		if as, ok := o.rt.EncodingOf(c.Family, c.Column); ok {
+			if v, err := schema.DecodeCell(as, c.Value); err == nil && v.Compact(jsontext.AllowDuplicateNames(true)) == nil {
+				return append(b, v...)
 			}
 		}
 	}

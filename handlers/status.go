@@ -64,6 +64,8 @@ func (f fate) recordStatus() int {
 	}
 }
 
+const noRecords = "the sink cannot take records of this route: see /health/routes"
+
 // verdictOf reads an outcome of the writer. A rejection is still to be put to the route's
 // policy; everything that is not clearly applied is not written.
 func verdictOf(o sink.Outcome, l *Limits) verdict {
@@ -104,7 +106,7 @@ func verdictOf(o sink.Outcome, l *Limits) verdict {
 	case o.Kind == sink.Rejected:
 		return set(rejected, schema.Constraint, "refused by the sink")
 	case o.Kind == sink.Fatal:
-		return set(unavailable, schema.Unavailable, "the sink cannot take records of this route: see /health/ready")
+		return set(unavailable, schema.Unavailable, noRecords)
 	case o.Err == nil:
 		return verdict{code: schema.Internal, detail: "the writer gave no outcome"}
 	default:

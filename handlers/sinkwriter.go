@@ -1,0 +1,74 @@
+package handlers
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/pushsink/pushsink/schema"
+	"github.com/pushsink/pushsink/sink"
+)
+
+// SinkWriter is w as a route's handlers see it. fixed is the one destination of the route's
+// records; zero when each record names its own.
+func SinkWriter(w *sink.Writer, fixed sink.Dest) Writer { return sinkWriter{w, fixed} }
+
+type sinkWriter struct {
+	w     *sink.Writer
+	fixed sink.Dest
+}
+
+func (s sinkWriter) Submit(ctx context.Context, es []sink.Entry) Ticket {
+	return sinkTicket{s.w.Submit(ctx, es), ctx}
+}
+
+type sinkTicket struct {
+	*sink.Ticket
+	ctx context.Context
+}
+
+func (t sinkTicket) Admitted() bool {
+	// An ended context leaves every entry with an outcome.
+	_ = t.Ticket.Admitted(t.ctx)
+	return !t.Overloaded()
+}
+
+// RouteState joins the route's own state with that of its one destination.
+func (s sinkWriter) RouteState(r *sink.Route) RouteState {
+	h := s.w.Route(r)
+	out := RouteState{Tripped: h.State == sink.Tripped, Trial: h.State == sink.Trial, Fatal: h.State == sink.FatalState, Streak: h.Streak}
+	switch h.State {
+	case sink.OK:
+		if s.fixed == (sink.Dest{}) {
+			return out
+		}
+		d := s.w.Destination(s.fixed)
+		out.Trial, out.Fatal = d.State == sink.Trial, d.State == sink.FatalState
+		if d.State != sink.OK {
+			out.Reason = "the destination cannot be written: " + safeText(d.Err)
+		}
+	case sink.FatalState:
+		out.Reason = "cannot be written: " + safeText(h.Err)
+	default:
+		out.TrippedSince = h.Since
+		out.Reason = strconv.Itoa(h.Streak) + " rejections in a row (WRITER_MAX_CONSECUTIVE_REJECTIONS=" + strconv.Itoa(h.Bound) + "), the last: " + safeText(h.Err)
+	}
+	return out
+}
+
+func (s sinkWriter) Stuck() string {
+	h := s.w.Health()
+	if !h.Stuck {
+		return ""
+	}
+	return "a request to the sink is open for " + h.OldestRequest.String() + ", past twice its timeout"
+}
+
+// safeText is what may be shown of an error of the sink: the service's own text can hold a row
+// key, so it is the adapter's detail, or nothing.
+func safeText(err error) string {
+	var e *schema.Error
+	if asSchemaError(err, &e) {
+		return string(e.Code) + ": " + e.Detail
+	}
+	return "see the log"
+}
