@@ -1,0 +1,98 @@
+package bigtable
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pushsink/pushsink/sink"
+)
+
+// table is what is known of one destination. Entries keep a pointer to it, so it outlives
+// being forgotten while any of them is on its way.
+type table struct {
+	dest sink.Dest
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	sharers []*target // the routes that write here, in the order they came
+	// ensures counts the Ensure calls that ended well. An entry remembers the count at
+	// its failure, so that one that fails the same way afterwards is recognized.
+	ensures   uint64
+	unchanged bool            // the last of them found nothing to do
+	present   map[string]bool // the families it saw or made; nil before the first
+	// createdAt is when this process created the table: for a while it may be invisible
+	// although it is there.
+	createdAt time.Time
+	// created stays set: such a table counts to maxTables for good.
+	created atomic.Bool
+}
+
+// share returns the state of d with t among the routes that write there.
+func (s *Sink) share(d sink.Dest, t *target) *table {
+	s.mu.Lock()
+	tb := s.tables[d]
+	if tb == nil {
+		tb = &table{dest: d}
+		s.tables[d] = tb
+	}
+	s.mu.Unlock()
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	if !slices.Contains(tb.sharers, t) {
+		tb.sharers = append(tb.sharers, t)
+	}
+	return tb
+}
+
+// adopt makes tb the state of its destination again, should it have been forgotten
+// meanwhile: the Ensure that follows looks it up by name.
+func (s *Sink) adopt(tb *table) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tables[tb.dest] == nil {
+		s.tables[tb.dest] = tb
+	}
+}
+
+func (s *Sink) lookup(d sink.Dest) *table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tables[d]
+}
+
+// unshare takes t off the routes of tb, and forgets tb with the last of them.
+func (s *Sink) unshare(tb *table, t *target) {
+	tb.mu.Lock()
+	tb.sharers = slices.DeleteFunc(tb.sharers, func(o *target) bool { return o == t })
+	empty := len(tb.sharers) == 0
+	tb.mu.Unlock()
+	if !empty {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tables[tb.dest] == tb {
+		delete(s.tables, tb.dest)
+	}
+}
+
+// create reports whether some route of the table may create it.
+func (tb *table) create() bool {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	return slices.ContainsFunc(tb.sharers, func(t *target) bool { return t.spec.Create })
+}
+
+// declares reports whether some route of the table that may create it declares family.
+func (tb *table) declares(family string) bool {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	for _, t := range tb.sharers {
+		if _, ok := t.spec.Families[family]; ok && t.spec.Create {
+			return true
+		}
+	}
+	return false
+}

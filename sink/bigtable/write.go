@@ -1,0 +1,198 @@
+package bigtable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/pushsink/pushsink/schema"
+	"github.com/pushsink/pushsink/sink"
+)
+
+var (
+	errNoStatus    = errors.New("bigtable reported no status for the entry")
+	errConflict    = errors.New("bigtable reported two statuses for the entry")
+	errHeldBack    = errors.New("sent next: the request carries another app profile")
+	errForeign     = errors.New("entry of another sink")
+	errPartOfOther = errors.New("not applied: another record of the request failed")
+)
+
+// request is one MutateRows call being put together and answered.
+type request struct {
+	sink    *Sink
+	dest    sink.Dest
+	table   *table // of the first entry; all entries are of one destination
+	entries []*payload
+	outs    []sink.Outcome // by entry; Undecided with an error until settled
+	sent    []int          // the entries that are in the request
+	// rows holds, by index in the request, the entries merged there, in arrival order.
+	rows [][]int
+	raw  []byte // the encoded entries
+	prof string // app profile
+}
+
+// Write sends batch as one MutateRows call.
+func (s *Sink) Write(ctx context.Context, d sink.Dest, batch []sink.Entry) []sink.Outcome {
+	r := &request{sink: s, dest: d, outs: make([]sink.Outcome, len(batch)), entries: make([]*payload, len(batch))}
+	r.build(batch)
+	if len(r.sent) > 0 {
+		r.send(ctx)
+	}
+	s.metrics.attempt(d, r.outs)
+	return r.outs
+}
+
+// build encodes the request. A request carries one app profile: entries whose route uses
+// another than the first one's, and those behind them in their row, wait for the next.
+func (r *request) build(batch []sink.Entry) {
+	size := 0
+	first := true
+	var heldKeys map[string]bool
+	for i := range batch {
+		p, ok := batch[i].Payload.(*payload)
+		if !ok {
+			r.outs[i] = sink.Outcome{Kind: sink.Undecided, Err: errForeign}
+			continue
+		}
+		r.entries[i] = p
+		prof := p.route.target.appProfile
+		if first {
+			r.prof, r.table, first = prof, p.table, false
+		}
+		if prof != r.prof || heldKeys[batch[i].Key] {
+			if heldKeys == nil {
+				heldKeys = make(map[string]bool)
+			}
+			heldKeys[batch[i].Key] = true
+			r.outs[i] = sink.Outcome{Kind: sink.Transient, Err: errHeldBack}
+			continue
+		}
+		r.outs[i] = sink.Outcome{Kind: sink.Undecided, Err: errNoStatus}
+		r.sent = append(r.sent, i)
+		size += framed(len(p.wire))
+	}
+	r.raw = make([]byte, 0, size)
+	r.rows = make([][]int, 0, len(r.sent))
+	if len(r.sent) == 1 {
+		r.rows = append(r.rows, r.sent)
+	} else {
+		row := make(map[string]int, len(r.sent))
+		for k, i := range r.sent {
+			at, ok := row[batch[i].Key]
+			if !ok {
+				row[batch[i].Key] = len(r.rows)
+				r.rows = append(r.rows, r.sent[k:k+1:k+1])
+				continue
+			}
+			r.rows[at] = append(r.rows[at], i)
+		}
+	}
+	for _, merged := range r.rows {
+		n := len(r.entries[merged[0]].wire)
+		for _, i := range merged[1:] {
+			n += len(r.entries[i].wire) - r.entries[i].muts
+		}
+		r.raw = protowire.AppendTag(r.raw, requestEntries, protowire.BytesType)
+		r.raw = protowire.AppendVarint(r.raw, uint64(n))
+		r.raw = append(r.raw, r.entries[merged[0]].wire...)
+		for _, i := range merged[1:] {
+			r.raw = append(r.raw, r.entries[i].wire[r.entries[i].muts:]...)
+		}
+	}
+}
+
+func (r *request) send(ctx context.Context) {
+	c := r.sink.open(r.dest.Instance)
+	if c == nil {
+		r.rest(func(int) sink.Outcome {
+			return sink.Outcome{Kind: sink.Undecided, Scope: sink.ScopeBatch, Err: errNotOpen}
+		})
+		return
+	}
+	if total := headerSize(r.dest, r.prof) + len(r.raw); total > maxRequestBytes {
+		err := &schema.Error{Code: schema.TooLarge, Detail: fmt.Sprintf("a request of %d bytes: the limit of Bigtable is %d (256 MiB)", total, maxRequestBytes)}
+		r.rest(func(int) sink.Outcome { return sink.Outcome{Kind: sink.Rejected, Scope: sink.ScopeBatch, Err: err} })
+		return
+	}
+	name := tableName(r.dest)
+	req := &btpb.MutateRowsRequest{TableName: name, AppProfileId: r.prof}
+	// The entries are encoded already. Carried as fields the message does not know, they
+	// are marshalled by copying, and on the wire they are what the schema says.
+	req.ProtoReflect().SetUnknown(r.raw)
+
+	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(ctx, headers(name, dataParams("table_name", name, r.prof))))
+	defer cancel() // gives the stream back when it is not read to its end
+	stream, err := c.data.MutateRows(ctx, req)
+	if err != nil {
+		r.failed(err)
+		return
+	}
+	seen := make([]bool, len(r.rows))
+	for left := len(r.rows); left > 0; {
+		resp, err := stream.Recv()
+		if err == io.EOF {
+			return // what has no status stays Undecided
+		}
+		if err != nil {
+			r.failed(err)
+			return
+		}
+		for _, e := range resp.Entries {
+			if e.Index < 0 || e.Index >= int64(len(r.rows)) || e.Status == nil {
+				continue
+			}
+			if seen[e.Index] {
+				r.again(r.rows[e.Index], codes.Code(e.Status.Code))
+				continue
+			}
+			seen[e.Index] = true
+			left--
+			r.status(r.rows[e.Index], status.FromProto(e.Status))
+		}
+	}
+}
+
+// status settles the records of one row by the status read for it.
+func (r *request) status(row []int, st *status.Status) {
+	if st.Code() == codes.OK {
+		for _, i := range row {
+			r.outs[i] = sink.Outcome{Kind: sink.Applied}
+		}
+		return
+	}
+	r.classify(row, st.Err(), false)
+}
+
+// again takes an OK back when a second status for the same row contradicts it.
+func (r *request) again(row []int, code codes.Code) {
+	for _, i := range row {
+		if r.outs[i].Kind == sink.Applied && code != codes.OK {
+			r.outs[i] = sink.Outcome{Kind: sink.Undecided, Err: errConflict}
+		}
+	}
+}
+
+// failed settles every entry without a status by the error of the whole call.
+func (r *request) failed(err error) {
+	var open []int
+	for _, i := range r.sent {
+		if r.outs[i].Kind == sink.Undecided && r.outs[i].Err == errNoStatus {
+			open = append(open, i)
+		}
+	}
+	r.classify(open, err, true)
+}
+
+// rest settles every entry that was to be sent.
+func (r *request) rest(f func(i int) sink.Outcome) {
+	for _, i := range r.sent {
+		r.outs[i] = f(i)
+	}
+}
