@@ -1,0 +1,135 @@
+package spanner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	sppb "cloud.google.com/go/spanner/apiv1/spannerpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// batchWrite sends the open entries as one BatchWrite.
+func (a *attempt) batchWrite(ctx context.Context) {
+	sent := a.open()
+	if a.c.perGroup.Load() {
+		a.commitEach(ctx, sent)
+		return
+	}
+	size := 0
+	for _, i := range sent {
+		size += int(a.items[i].requestBytes(BatchWrite))
+	}
+	wire := make([]byte, 0, size)
+	for _, i := range sent {
+		wire = a.items[i].appendGroup(wire)
+	}
+	err := a.c.inSession(ctx, func(session string) error {
+		req := &sppb.BatchWriteRequest{Session: session, RequestOptions: a.requestOptions(sent)}
+		// The groups are marshalled already. Fields that a message does not know are
+		// sent as they are: the request on the wire is the same.
+		req.ProtoReflect().SetUnknown(wire)
+		if a.oversized(proto.Size(req), sent) {
+			return nil
+		}
+		return a.stream(ctx, session, req, sent)
+	})
+	switch {
+	case err == nil:
+	case status.Code(err) == codes.Unimplemented && a.sink.cfg.Endpoint != "":
+		a.c.withoutBatchWrite()
+		a.commitEach(ctx, sent)
+	default:
+		a.fail("BatchWrite", err, sent)
+	}
+}
+
+// stream runs the call and takes its statuses. What was answered before an error stays.
+func (a *attempt) stream(ctx context.Context, session string, req *sppb.BatchWriteRequest, sent []int) error {
+	ctx, cancel := context.WithCancel(a.c.outgoing(ctx, session))
+	defer cancel() // ends the stream, however it is left
+	stream, err := a.c.stub.BatchWrite(ctx, req)
+	if err != nil {
+		return err
+	}
+	for answered := false; ; answered = true {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if answered && status.Code(err) == codes.NotFound {
+			// It would be sent again whole, had the session been lost.
+			return status.Error(codes.Unavailable, "the call ended with NOT_FOUND after its first answers")
+		}
+		if err != nil {
+			return err
+		}
+		s := status.FromProto(answer.GetStatus())
+		for _, group := range answer.GetIndexes() {
+			if group < 0 || int(group) >= len(sent) {
+				continue // of nothing that was sent
+			}
+			a.status(sent[group], s, answer.GetCommitTimestamp() != nil)
+		}
+	}
+}
+
+// probeBatchWrite asks, without writing anything, whether the endpoint has BatchWrite.
+// Any answer but UNIMPLEMENTED says that it has.
+func (c *client) probeBatchWrite(ctx context.Context) error {
+	err := c.inSession(ctx, func(session string) error {
+		ctx, cancel := context.WithCancel(c.outgoing(ctx, session))
+		defer cancel()
+		stream, err := c.stub.BatchWrite(ctx, &sppb.BatchWriteRequest{Session: session})
+		if err != nil {
+			return err
+		}
+		if _, err = stream.Recv(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	})
+	switch code := status.Code(err); {
+	case code != codes.Unimplemented && meaningOf(code) == refusal, err == nil:
+		return nil
+	case code == codes.Unimplemented && c.cfg.Endpoint != "":
+		c.withoutBatchWrite()
+		return nil
+	case code == codes.Unimplemented:
+		return fmt.Errorf("the service has no BatchWrite (%w): set PUSHSINK_SPANNER_WRITE_METHOD=commit", err)
+	default:
+		return err
+	}
+}
+
+// withoutBatchWrite goes over to one commit per group, and says so once.
+func (c *client) withoutBatchWrite() {
+	if c.perGroup.CompareAndSwap(false, true) && c.cfg.Log != nil {
+		c.cfg.Log.Warn("the Spanner emulator has no BatchWrite: each mutation group is a commit of its own", "endpoint", c.cfg.Endpoint)
+	}
+}
+
+// commitEach commits every entry on its own, with the outcomes a BatchWrite would have.
+func (a *attempt) commitEach(ctx context.Context, sent []int) {
+	select {
+	case a.c.turn <- struct{}{}:
+		defer func() { <-a.c.turn }()
+	case <-ctx.Done():
+		return
+	}
+	for _, i := range sent {
+		if ctx.Err() != nil {
+			return
+		}
+		one := []int{i}
+		committed, err := a.commitOnce(ctx, one)
+		if err != nil {
+			a.fail("Commit", err, one)
+		} else if committed {
+			a.status(i, status.New(codes.OK, ""), true)
+		}
+	}
+}

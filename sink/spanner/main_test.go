@@ -1,0 +1,13 @@
+package spanner
+
+import (
+	"os"
+	"testing"
+
+	"github.com/pushsink/pushsink/internal/emulator"
+)
+
+func TestMain(m *testing.M) {
+	emulator.LoopbackOnly()
+	os.Exit(m.Run())
+}

@@ -1,0 +1,140 @@
+package spanner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/pushsink/pushsink/schema"
+	"github.com/pushsink/pushsink/sink"
+)
+
+// Sink is the Spanner backend of one process. It is fixed by New but for the state of its
+// databases. Its methods may be called from many goroutines.
+type Sink struct {
+	cfg       Config
+	targets   map[*schema.Route]*target
+	ordered   []*target            // in the order of the routes
+	databases map[string]*database // every database of the routes, by path
+	// duplicates counts records found written already, by route.
+	duplicates metric.Int64Counter
+}
+
+var _ sink.Backend = (*Sink)(nil)
+
+// New checks cfg and the Spanner routes among routes against each other. It opens
+// nothing. The error joins every problem.
+func New(cfg Config, routes []*schema.Route) (*Sink, error) {
+	s := &Sink{cfg: cfg, targets: make(map[*schema.Route]*target), databases: make(map[string]*database)}
+	var errs []error
+	if err := cfg.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	for _, r := range routes {
+		if r.Spanner == nil {
+			continue
+		}
+		t, err := cfg.target(r)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.targets[r] = t
+		s.ordered = append(s.ordered, t)
+		if s.databases[t.database] == nil {
+			s.databases[t.database] = &database{path: t.database, cfg: &s.cfg}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	meter := cfg.Meter
+	if meter == nil {
+		meter = noop.NewMeterProvider().Meter("")
+	}
+	var err error
+	s.duplicates, err = meter.Int64Counter("pushsink.spanner.duplicates",
+		metric.WithDescription("Records that were in the database already: redelivered, and acknowledged."))
+	return s, err
+}
+
+// Route returns the encoder of r, one of New's routes, whose entries carry sr.
+func (s *Sink) Route(r *schema.Route, sr *sink.Route) (*Route, error) {
+	t := s.targets[r]
+	if t == nil {
+		return nil, fmt.Errorf("route %s is no Spanner route of this sink", r.Name)
+	}
+	return &Route{sink: s, target: t, db: s.databases[t.database], writer: sr}, nil
+}
+
+func (s *Sink) duplicate(r *Route) {
+	s.duplicates.Add(context.Background(), 1, metric.WithAttributes(attribute.String("route", r.target.name)))
+}
+
+// Ensure is never asked for: this sink creates nothing, and says Missing of nothing.
+func (s *Sink) Ensure(_ context.Context, d sink.Dest) sink.Ensured {
+	return sink.Ensured{
+		Outcome:   sink.Outcome{Kind: sink.Fatal, Scope: sink.ScopeBatch, Err: fmt.Errorf("%s: databases are not created", d.Instance)},
+		Unchanged: true,
+	}
+}
+
+// Check reads the schema of every database, which also warms its client, and holds every
+// route against it. The error joins everything that is wrong; it wraps [ErrSchema] where
+// a route does not fit.
+func (s *Sink) Check(ctx context.Context) error {
+	var errs []error
+	broken := make(map[*database]error)
+	for _, t := range s.ordered {
+		d := s.databases[t.database]
+		err, known := broken[d]
+		if !known {
+			err = d.check(ctx)
+			broken[d] = err
+			if err != nil {
+				errs = append(errs, fmt.Errorf("spanner %s: %w", d.path, err))
+			}
+		}
+		if err != nil {
+			continue
+		}
+		cat, err := d.catalog(ctx)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		p := t.fit(cat)
+		if len(p.problems) > 0 {
+			if newer := d.reread(ctx, cat); newer != cat {
+				p = t.fit(newer)
+			}
+		}
+		if len(p.problems) > 0 {
+			errs = append(errs, p.err())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// check reads the schema, and asks whether the endpoint knows the write method.
+func (d *database) check(ctx context.Context) error {
+	c, err := d.hold()
+	if err != nil {
+		return err
+	}
+	defer d.drop()
+	if _, err := d.catalog(ctx); err != nil {
+		return plainError(err)
+	}
+	if d.cfg.WriteMethod == BatchWrite {
+		if err := c.probeBatchWrite(ctx); err != nil {
+			return plainError(err)
+		}
+	}
+	d.keepWarm()
+	return nil
+}
