@@ -13,10 +13,11 @@ import (
 // Reasons why a body ended early. errBroken and errStalled say that the client or the
 // network is at fault, the others that a bound of ours was reached.
 var (
-	errBroken     = errors.New("the request body ended early or its compression is broken")
-	errStalled    = errors.New("the request body did not arrive in time (READ_BODY_TIMEOUT)")
-	errLate       = errors.New("the request body did not arrive before the request's deadline")
-	errBudgetFull = errors.New("too many request bodies are held at the moment (BODY_BYTES_IN_FLIGHT)")
+	errBroken      = errors.New("the request body ended early or its compression is broken")
+	errStalled     = errors.New("the request body did not arrive in time (READ_BODY_TIMEOUT)")
+	errLate        = errors.New("the request body did not arrive before the request's deadline")
+	errNotAdmitted = errors.New("a record was not admitted in time (WRITER_ADMISSION_TIMEOUT): the rest of the stream was not read")
+	errBudgetFull  = errors.New("too many request bodies are held at the moment (BODY_BYTES_IN_FLIGHT)")
 )
 
 // tooLargeError is a body above its cap: bytes, or records of an array.

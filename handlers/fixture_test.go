@@ -365,7 +365,7 @@ func (f *fixture) records(media, body string, header ...string) answer {
 func (f *fixture) want(what string, a answer, status int, code schema.Code) {
 	f.t.Helper()
 	if a.status != status || a.Code != string(code) {
-		f.t.Errorf("%s: got %d %q, want %d %q: %s", what, a.status, a.Code, status, code, a.body)
+		f.t.Errorf("%s: got %d %q, want %d %q: %.400s", what, a.status, a.Code, status, code, a.body)
 	}
 }
 

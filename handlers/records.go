@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -197,9 +196,6 @@ func (b *run) fill(it *item, index int, data []byte) error {
 	}
 	return nil
 }
-
-// errNotAdmitted cuts a stream whose records the writer does not take any more.
-var errNotAdmitted = errors.New("a record was not admitted in time (WRITER_ADMISSION_TIMEOUT): the rest of the stream was not read")
 
 // put maps, encodes and submits a group, and returns when it is admitted. After a record was
 // not admitted, nothing more is submitted.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
 )
 
@@ -44,13 +43,13 @@ func (s sinkWriter) RouteState(r *sink.Route) RouteState {
 		d := s.w.Destination(s.fixed)
 		out.Trial, out.Fatal = d.State == sink.Trial, d.State == sink.FatalState
 		if d.State != sink.OK {
-			out.Reason = "the destination cannot be written: " + safeText(d.Err)
+			out.Reason = "the destination cannot be written: " + text(d.Err)
 		}
 	case sink.FatalState:
-		out.Reason = "cannot be written: " + safeText(h.Err)
+		out.Reason = "cannot be written: " + text(h.Err)
 	default:
 		out.TrippedSince = h.Since
-		out.Reason = strconv.Itoa(h.Streak) + " rejections in a row (WRITER_MAX_CONSECUTIVE_REJECTIONS=" + strconv.Itoa(h.Bound) + "), the last: " + safeText(h.Err)
+		out.Reason = strconv.Itoa(h.Streak) + " rejections in a row (WRITER_MAX_CONSECUTIVE_REJECTIONS=" + strconv.Itoa(h.Bound) + "), the last: " + text(h.Err)
 	}
 	return out
 }
@@ -63,12 +62,10 @@ func (s sinkWriter) Stuck() string {
 	return "a request to the sink is open for " + h.OldestRequest.String() + ", past twice its timeout"
 }
 
-// safeText is what may be shown of an error of the sink: the service's own text can hold a row
-// key, so it is the adapter's detail, or nothing.
-func safeText(err error) string {
-	var e *schema.Error
-	if asSchemaError(err, &e) {
-		return string(e.Code) + ": " + e.Detail
+// text is an error of the sink in words: an adapter's texts hold no key and no value.
+func text(err error) string {
+	if err == nil {
+		return "no reason given"
 	}
-	return "see the log"
+	return err.Error()
 }

@@ -217,7 +217,7 @@ func cutOf(err error) cut {
 		return cutStalled
 	case errors.Is(err, errLate):
 		return cutLate
-	case errors.Is(err, errBudgetFull):
+	case errors.Is(err, errBudgetFull), errors.Is(err, errNotAdmitted):
 		return cutFull
 	default:
 		return cutMalformed
