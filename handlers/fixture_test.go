@@ -260,7 +260,12 @@ type fixture struct {
 	letters *fakeLetters
 	counts  *counts
 	logs    *bytes.Buffer
+	handler http.Handler
+	// offline: there is no server; call goes straight to the handler.
+	offline bool
 }
+
+func offline(f *fixture) { f.offline = true }
 
 func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 	t.Helper()
@@ -275,13 +280,16 @@ func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 	}
 	f.api = newAPI(f.config)
 	f.api.buffers.scribble = true
-	f.server = httptest.NewUnstartedServer(nil)
-	f.server.Config = NewServer(f.api.handler(f.config.Auth), f.config.Limits)
-	f.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	f.server.Start()
-	t.Cleanup(f.server.Close)
-	f.client = &http.Client{Transport: checked{t, &http.Transport{DisableCompression: true}}}
-	t.Cleanup(f.client.CloseIdleConnections)
+	f.handler = f.api.handler(f.config.Auth)
+	if !f.offline {
+		f.server = httptest.NewUnstartedServer(nil)
+		f.server.Config = NewServer(f.handler, f.config.Limits)
+		f.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+		f.server.Start()
+		t.Cleanup(f.server.Close)
+		f.client = &http.Client{Transport: checked{t, &http.Transport{DisableCompression: true}}}
+		t.Cleanup(f.client.CloseIdleConnections)
+	}
 	t.Cleanup(func() {
 		if used := f.api.budget.used.Load(); used != 0 && !t.Failed() {
 			t.Errorf("%d bytes are still charged to the body budget", used)
@@ -321,10 +329,25 @@ type recordAnswer struct {
 
 func (f *fixture) do(r *http.Request) answer {
 	f.t.Helper()
+	if f.offline {
+		if r.Body == nil {
+			r.Body = http.NoBody
+		}
+		w := newRecorder()
+		f.handler.ServeHTTP(w, r)
+		resp := w.Result()
+		checked{t: f.t}.check(r, resp, w.Body.Bytes())
+		return f.read(resp)
+	}
 	resp, err := f.client.Do(r)
 	if err != nil {
 		f.t.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
 	}
+	return f.read(resp)
+}
+
+func (f *fixture) read(resp *http.Response) answer {
+	f.t.Helper()
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -341,7 +364,11 @@ func (f *fixture) do(r *http.Request) answer {
 
 func (f *fixture) request(method, path, body string, header ...string) *http.Request {
 	f.t.Helper()
-	r, err := http.NewRequest(method, f.server.URL+path, strings.NewReader(body))
+	base := "http://127.0.0.1"
+	if f.server != nil {
+		base = f.server.URL
+	}
+	r, err := http.NewRequest(method, base+path, strings.NewReader(body))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func (b *run) stream() error {
 	if err := x.openBody(b.h.limits.BatchMaxBodyBytes, "BATCH_MAX_BODY_BYTES"); err != nil {
 		return err
 	}
-	size := minStreamBuffer
+	size, most := minStreamBuffer, int(min(maxStreamBuffer, b.h.budget.max/8))
 	in := lines{h: b.h, buf: b.h.buffers.get(size)}
 	// The last buffer; those handed over went to their groups.
 	defer func() { b.h.buffers.put(in.buf) }()
@@ -39,7 +39,7 @@ func (b *run) stream() error {
 				break
 			}
 			if full {
-				size = min(2*size, maxStreamBuffer)
+				size = max(min(2*size, most), minStreamBuffer)
 			} else if len(in.buf.b) < size/4 {
 				size = max(size/2, minStreamBuffer)
 			}

@@ -69,7 +69,7 @@ func TestBODY04RefusedBeforeTheBody(t *testing.T) {
 				r.Header.Set(c.header[i], c.header[i+1])
 			}
 			w := newRecorder()
-			f.server.Config.Handler.ServeHTTP(w, r)
+			f.handler.ServeHTTP(w, r)
 			if w.Code != c.status {
 				t.Errorf("got %d, want %d: %s", w.Code, c.status, w.Body)
 			}
@@ -138,7 +138,7 @@ func TestRouting(t *testing.T) {
 // OTEL-03: labels do not follow what clients send.
 func TestOTEL03LabelsAreFixed(t *testing.T) {
 	f := newFixture(t)
-	h := f.server.Config.Handler
+	h := f.handler
 	for i := range 2000 {
 		r := newServerRequest(strings.Repeat("M", i%50+1), "/p"+strings.Repeat("x", i%300), http.NoBody)
 		h.ServeHTTP(newRecorder(), r)
