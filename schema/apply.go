@@ -20,6 +20,8 @@ type Mapping struct {
 func (m *Mapping) Apply(r *Record) (Mutation, error) {
 	s := newState(r)
 	defer s.release()
+	// A column's value is passed on as it is; a cell's is encoded, which copies it.
+	s.tree.own = m.spanner != nil
 	if m.json && len(r.Data) > 0 {
 		if err := s.tree.decode(r.Data); err != nil {
 			return Mutation{}, err

@@ -61,6 +61,8 @@ func fromRef(r ref.Val) value {
 		return value{kind: unsigned, bits: uint64(r)}
 	case types.Double:
 		return floatValue(float64(r))
+	case exact:
+		return value{kind: literal, text: r.text}
 	case types.String:
 		return textValue(string(r))
 	case types.Bytes:
@@ -113,13 +115,9 @@ func (o treeObject) Get(key ref.Val) ref.Val {
 		if v != nil {
 			return v
 		}
-		return types.WrapErr(missingMember(o.s.miss))
+		return types.WrapErr(&Error{Code: MissingField, Detail: "a member is absent or null"})
 	}
 	return v
-}
-
-func missingMember(name string) *Error {
-	return &Error{Code: MissingField, Detail: "member " + quoteShort(name) + " is absent or null"}
 }
 
 func (o treeObject) Contains(key ref.Val) ref.Val {
@@ -324,7 +322,7 @@ func (a attributes) Get(key ref.Val) ref.Val {
 	if v, ok := a.Find(key); ok || v != nil {
 		return v
 	}
-	return types.WrapErr(missingMember(string(key.(types.String))))
+	return types.WrapErr(&Error{Code: MissingField, Detail: "an attribute is absent"})
 }
 
 func (a attributes) Contains(key ref.Val) ref.Val {

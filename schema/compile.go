@@ -71,11 +71,10 @@ func (c *compiler) routes(f *routesFile) *Routes {
 func (c *compiler) oneRoute(it *item[routeFile]) *Route {
 	f := &it.v
 	r := &Route{Name: it.name, Format: "json", Envelope: AutoEnvelope, OnReject: Fail, Mapping: &Mapping{}}
-	c.input(r, f.Input)
+	c.input(r, f.Input, join(it.path, "input"))
 	r.Mapping.json = r.Format == "json"
 	sc := scope{bytes: r.Format == "bytes"}
-	r.Mapping.where = c.value(&f.Where, sc, wantBool)
-	r.Mapping.source = f.Where.source()
+	r.Mapping.where, r.Mapping.source = c.sourced(&f.Where, sc, wantBool)
 	c.reject(r, it)
 	switch {
 	case f.Bigtable != nil && f.Spanner != nil:
@@ -90,7 +89,7 @@ func (c *compiler) oneRoute(it *item[routeFile]) *Route {
 	return r
 }
 
-func (c *compiler) input(r *Route, f *inputFile) {
+func (c *compiler) input(r *Route, f *inputFile, path string) {
 	if f == nil {
 		return
 	}
@@ -101,10 +100,10 @@ func (c *compiler) input(r *Route, f *inputFile) {
 		c.add(f.Format.at(0), f.Format.path, "%s is not supported yet: json and bytes are", r.Format)
 	}
 	if f.Avro != nil && r.Format != "avro" {
-		c.add(f.Avro.mark, f.Format.path, "avro is here without format: avro")
+		c.add(f.Avro.mark, join(path, "avro"), "avro is here without format: avro")
 	}
 	if f.Protobuf != nil && r.Format != "protobuf" {
-		c.add(f.Protobuf.mark, f.Format.path, "protobuf is here without format: protobuf")
+		c.add(f.Protobuf.mark, join(path, "protobuf"), "protobuf is here without format: protobuf")
 	}
 	if f.Envelope.given {
 		r.Envelope = Envelope(f.Envelope.text)
@@ -132,6 +131,3 @@ func (c *compiler) reject(r *Route, it *item[routeFile]) {
 			"reject drops records that violate a constraint, also while an encryption key is out of reach; retry keeps them")
 	}
 }
-
-// source is an expression as messages name it.
-func (e *expression) source() string { return oneLine(e.text) }

@@ -22,10 +22,10 @@ func (c *compiler) bigtable(f *bigtableFile, path string, sc scope) (*BigtableTa
 			c.warn(f.RowKey.at(0), f.RowKey.path, "every record goes to one row")
 		}
 	}
-	m.timestamp, m.source = c.value(&f.Timestamp, sc, wantTime), f.Timestamp.source()
+	m.timestamp, m.source = c.sourced(&f.Timestamp, sc, wantTime)
 	c.families(f, path, t, m)
 	used := map[string]bool{}
-	c.allCells(f.All, m, sc, used, t)
+	c.allCells(f.All, path, m, sc, used, t)
 	for i := range f.Set {
 		m.set = append(m.set, c.cell(&f.Set[i], "set["+itoa(i)+"]", sc, used, t))
 	}
@@ -217,19 +217,19 @@ func nullRuleOf(w word) nullRule {
 	}
 }
 
-func (c *compiler) allCells(f *allFile, m *rowMapping, sc scope, used map[string]bool, t *BigtableTarget) {
+func (c *compiler) allCells(f *allFile, path string, m *rowMapping, sc scope, used map[string]bool, t *BigtableTarget) {
 	if f == nil {
 		return
 	}
 	if sc.bytes {
-		c.add(f.mark, f.Family.path, "all needs input.format: json")
+		c.add(f.mark, join(path, "all"), "all needs input.format: json")
 	}
 	m.all = &allMapping{place: "all", family: c.familyName(&f.Family, sc, used, t), null: nullRuleOf(f.Null)}
 }
 
 func (c *compiler) cell(f *cellFile, place string, sc scope, used map[string]bool, t *BigtableTarget) cellMapping {
-	m := cellMapping{place: place, as: Encoding(f.As.text), null: nullRuleOf(f.Null), source: f.Value.source()}
-	m.each, m.eachSrc = c.value(&f.Each, sc, wantEach), f.Each.source()
+	m := cellMapping{place: place, as: Encoding(f.As.text), null: nullRuleOf(f.Null)}
+	m.each, m.eachSrc = c.sourced(&f.Each, sc, wantEach)
 	inner := sc
 	inner.each = f.Each.given
 	m.family = c.familyName(&f.Family, inner, used, t)
@@ -241,7 +241,7 @@ func (c *compiler) cell(f *cellFile, place string, sc scope, used map[string]boo
 		m.place += " " + m.family.fixed + ":" + m.qual
 	}
 	if _, known := encodings[m.as]; known || !f.As.given {
-		m.value = c.value(&f.Value, inner, encodable(m.as))
+		m.value, m.source = c.sourced(&f.Value, inner, encodable(m.as))
 	}
 	if f.Each.given && m.static && m.family != nil && m.family.template == nil {
 		c.warn(f.Column.at(0), f.Column.path, "every item goes to one column")
@@ -250,7 +250,7 @@ func (c *compiler) cell(f *cellFile, place string, sc scope, used map[string]boo
 }
 
 func (c *compiler) deletes(f *bigtableFile, m *rowMapping, sc scope, used map[string]bool, t *BigtableTarget) {
-	m.deleteWhen, m.deleteText = c.value(&f.DeleteWhen, sc, wantBool), f.DeleteWhen.source()
+	m.deleteWhen, m.deleteText = c.sourced(&f.DeleteWhen, sc, wantBool)
 	switch {
 	case f.Delete == nil && !f.DeleteWhen.given:
 	case f.Delete == nil || f.Delete.row:

@@ -78,6 +78,9 @@ func encode(dst []byte, s *state, v value, as Encoding) ([]byte, error) {
 }
 
 func mismatch(v value, want string) *Error {
+	if v.kind == opaque {
+		return &Error{Code: TypeMismatch, Detail: "is " + v.kind.String()}
+	}
 	return &Error{Code: TypeMismatch, Detail: fmt.Sprintf("is %s, not %s", v.kind, want)}
 }
 

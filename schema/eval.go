@@ -18,6 +18,7 @@ type program struct {
 	vars     []variable
 	text     string
 	shape    shape
+	members  []string // that the text names; another may be a part of the payload
 }
 
 // errMeasure: the cost of the record's expressions could not be bounded below MaxCost
@@ -41,7 +42,7 @@ func (p *program) eval(s *state) (value, error) {
 			return value{}, errMeasure
 		} else if over || isCancelled(err) {
 			return value{}, &Error{Code: ExpressionTooCostly,
-				Detail: fmt.Sprintf("the record's expressions cost more than %d, last `%s`", MaxCost, p.text)}
+				Detail: fmt.Sprintf("the record's expressions cost more than %d, last %s", MaxCost, p.text)}
 		}
 	}
 	if err != nil {
@@ -63,10 +64,11 @@ func (p *program) fail(s *state, err error) error {
 		return own
 	}
 	if isLookup(err) {
-		if s.miss != "" {
-			return &Error{Code: MissingField, Detail: fmt.Sprintf("member %s is absent or null in `%s`", quoteShort(s.miss), p.text)}
+		what := "an element or a member"
+		if contains(p.members, s.miss) {
+			what = "member " + quoteShort(s.miss)
 		}
-		return &Error{Code: MissingField, Detail: fmt.Sprintf("an element is absent in `%s`", p.text)}
+		return &Error{Code: MissingField, Detail: fmt.Sprintf("%s is absent or null in %s", what, p.text)}
 	}
 	var kinds []string
 	pointer := ""
@@ -79,7 +81,7 @@ func (p *program) fail(s *state, err error) error {
 			pointer = v.path.pointer(s)
 		}
 	}
-	e := &Error{Code: TypeMismatch, Detail: fmt.Sprintf("`%s` cannot be evaluated: a type, a format or a range does not fit", p.text)}
+	e := &Error{Code: TypeMismatch, Detail: fmt.Sprintf("%s cannot be evaluated: a type, a format or a range does not fit", p.text)}
 	if len(kinds) > 0 {
 		e.Detail += " (" + strings.Join(kinds, ", ") + ")"
 	}
@@ -230,12 +232,9 @@ func evalBool(s *state, e evaluator, source string) (bool, error) {
 	case boolean:
 		return v.bits == 1, nil
 	case absent, null:
-		if p, ok := e.(*path); ok {
-			return false, p.missing(s, "is "+v.kind.String())
-		}
-		return false, &Error{Code: MissingField, Detail: "`" + source + "` is " + v.kind.String()}
+		return false, &Error{Code: MissingField, Detail: source + " is " + v.kind.String(), Pointer: pointerOf(s, e)}
 	default:
-		return false, &Error{Code: TypeMismatch, Detail: "`" + source + "` is " + v.kind.String() + ", not a bool", Pointer: pointerOf(s, e)}
+		return false, &Error{Code: TypeMismatch, Detail: source + " is " + v.kind.String() + ", not a bool", Pointer: pointerOf(s, e)}
 	}
 }
 

@@ -52,12 +52,13 @@ func (c *compiler) expr(s *scalar, off int, text string, sc scope, w wanted) eva
 	return x.compile(w)
 }
 
-// value compiles a whole scalar.
-func (c *compiler) value(e *expression, sc scope, w wanted) evaluator {
+// sourced compiles a whole scalar; source is how messages name it.
+func (c *compiler) sourced(e *expression, sc scope, w wanted) (ev evaluator, source string) {
 	if !e.given {
-		return nil
+		return nil, ""
 	}
-	return c.expr(&e.scalar, 0, e.text, sc, w)
+	ev = c.expr(&e.scalar, 0, e.text, sc, w)
+	return ev, sourceOf(ev, e.text)
 }
 
 // template compiles a scalar with expressions in braces. It returns nil after a problem.
@@ -78,7 +79,7 @@ func (c *compiler) template(t *templateText, sc scope) *template {
 		}
 		e := c.expr(&t.scalar, p.at, p.text, sc, wantPart)
 		ok = ok && e != nil
-		out.parts = append(out.parts, part{expr: e, source: strings.TrimSpace(p.text)})
+		out.parts = append(out.parts, part{expr: e, source: sourceOf(e, p.text)})
 	}
 	if !ok {
 		return nil
@@ -123,10 +124,18 @@ func (x *exprCompiler) atNode(id int64) mark {
 
 func (x *exprCompiler) problem(at mark, format string, args ...any) {
 	x.failed = true
-	x.c.add(at, x.s.path, "%s, in %s", fmt.Sprintf(format, args...), quoteExpression(x.text))
+	x.c.add(at, x.s.path, "%s (in %s)", fmt.Sprintf(format, args...), quoteExpression(x.text))
 }
 
 func quoteExpression(text string) string { return "`" + oneLine(text) + "`" }
+
+// sourceOf is how messages name a compiled expression.
+func sourceOf(e evaluator, text string) string {
+	if p, ok := e.(*path); ok {
+		return p.text
+	}
+	return quoteExpression(text)
+}
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
@@ -143,6 +152,7 @@ func (x *exprCompiler) issues(iss *cel.Issues) bool {
 // explain words the checker's complaints about names better than it does.
 func (x *exprCompiler) explain(e *cel.Error) string {
 	message, _, _ := strings.Cut(e.Message, "\n")
+	message, _, _ = strings.Cut(message, " expecting {") // the list of all tokens
 	if x.ast == nil {
 		return message
 	}
@@ -198,7 +208,7 @@ func (x *exprCompiler) variables() []string {
 
 func (x *exprCompiler) compile(w wanted) evaluator {
 	if strings.TrimSpace(x.text) == "" {
-		x.problem(x.s.at(x.off), "an expression is wanted")
+		x.c.add(x.s.at(x.off), x.s.path, "an expression is wanted")
 		return nil
 	}
 	parsed, iss := x.env.Parse(x.text)
@@ -252,13 +262,17 @@ func (x *exprCompiler) value(e ast.Expr) evaluator {
 	switch e.Kind() {
 	case ast.LiteralKind:
 		return constant{fromRef(e.AsLiteral())}
+	case ast.ListKind, ast.MapKind:
+		if c, ok := x.construct(e); ok {
+			return c
+		}
 	case ast.CallKind:
 		call := e.AsCall()
 		args := call.Args()
 		switch {
 		case call.FunctionName() == operators.Conditional:
 			test, then, otherwise := x.value(args[0]), x.value(args[1]), x.value(args[2])
-			return &conditional{test, then, otherwise, x.sourceOf(args[0])}
+			return &conditional{test, then, otherwise, sourceOf(test, x.text)}
 		case call.FunctionName() == "orValue" && call.IsMemberFunction() && len(args) == 1:
 			if p, ok := x.pathOf(call.Target(), nil); ok && p.optional >= 0 {
 				return &orElse{optionalPath{p}, x.value(args[0])}
@@ -273,8 +287,6 @@ func (x *exprCompiler) value(e ast.Expr) evaluator {
 	}
 	return x.program(e)
 }
-
-func (x *exprCompiler) sourceOf(ast.Expr) string { return strings.TrimSpace(x.text) }
 
 // pathOf recognises paths. bound are names that the expression itself declares.
 func (x *exprCompiler) pathOf(e ast.Expr, bound []string) (*path, bool) {
@@ -353,7 +365,7 @@ func (x *exprCompiler) step(operand ast.Expr, bound []string, st step, optional 
 // resolved by us, exactly once, and know their names when something is missing.
 func (x *exprCompiler) program(e ast.Expr) evaluator {
 	shape := shapeOf(e, len(x.text))
-	p := &program{text: strings.TrimSpace(x.text), shape: shape}
+	p := &program{text: quoteExpression(x.text), shape: shape}
 	x.rewrite(p, e, nil)
 	if x.failed {
 		return nil
@@ -423,6 +435,7 @@ func (x *exprCompiler) rewrite(p *program, e ast.Expr, bound []string) {
 				return
 			}
 		}
+		p.members = append(p.members, sel.FieldName())
 		x.rewrite(p, sel.Operand(), bound)
 	case ast.CallKind:
 		x.rewriteCall(p, e, bound)

@@ -14,7 +14,7 @@ type routesFile struct {
 
 type routeFile struct {
 	mark
-	Default              flag          `yaml:"default" jsonschema_description:"Records posted to / take this route. An only route is the default without saying so."`
+	Default              toggle        `yaml:"default" jsonschema_description:"Records posted to / take this route. An only route is the default without saying so."`
 	Input                *inputFile    `yaml:"input" jsonschema_description:"How a payload is read."`
 	Where                expression    `yaml:"where" jsonschema_description:"Records for which this is false are skipped: acknowledged, counted and not written."`
 	OnReject             word          `yaml:"onReject" jsonschema:"enum=fail,enum=drop,enum=deadLetter,default=fail" jsonschema_description:"What becomes of a record that can never be written: fail answers an error so that it is delivered again, drop acknowledges and counts it, deadLetter publishes it to deadLetterTopic."`
@@ -126,7 +126,7 @@ type spannerFile struct {
 	Columns       ordered[expression] `yaml:"columns" jsonschema_description:"Column values by column name. An absent path leaves the column out, null is NULL."`
 	ColumnsFrom   expression          `yaml:"columnsFrom" jsonschema_description:"An object whose fields give the remaining columns by name."`
 	UnknownFields word                `yaml:"unknownFields" jsonschema:"enum=ignore,enum=reject,default=ignore" jsonschema_description:"What a field of columnsFrom without a column does."`
-	Coerce        flag                `yaml:"coerce" jsonschema:"default=false" jsonschema_description:"Take \"12\" for an INT64 column and 5 for a STRING column."`
+	Coerce        toggle              `yaml:"coerce" jsonschema:"default=false" jsonschema_description:"Take \"12\" for an INT64 column and 5 for a STRING column."`
 	OnDuplicate   word                `yaml:"onDuplicate" jsonschema:"enum=ignore,enum=reject" jsonschema_description:"operation: insert finds the row there: an equal row is success, or every duplicate is rejected."`
 	Dedup         *dedupFile          `yaml:"dedup" jsonschema_description:"Write a key to a table of its own in the same transaction, so that a record counts once."`
 	Children      []childFile         `yaml:"children" jsonschema_description:"Rows of interleaved tables, written in one group with the main row."`

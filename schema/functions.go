@@ -144,7 +144,7 @@ func isNull(object, name ref.Val) ref.Val {
 	}
 	j := o.s.tree.member(o.node, string(name.(types.String)))
 	if j < 0 {
-		return types.WrapErr(missingMember(string(name.(types.String))))
+		return types.WrapErr(&Error{Code: MissingField, Detail: "member " + quoteShort(string(name.(types.String))) + " is absent"})
 	}
 	return types.Bool(o.s.tree.nodes[j].kind == null)
 }

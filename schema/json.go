@@ -35,12 +35,17 @@ type frame struct {
 }
 
 // decode reads data, one strict JSON value: no duplicate names, no invalid UTF-8, no
-// lone surrogates, nothing after the value. The tree aliases data.
+// lone surrogates, nothing after the value. The tree aliases data
+// unless it has to own what it reads.
 func (t *tree) decode(data []byte) *Error {
 	if uint64(len(data)) > math.MaxUint32 {
 		return &Error{Code: TooLarge, Detail: "payload is larger than 4 GiB"}
 	}
-	t.src = alias(data)
+	if t.own {
+		t.src = string(data)
+	} else {
+		t.src = alias(data)
+	}
 	t.nodes, t.stack, t.open, t.index = t.nodes[:0], t.stack[:0], t.open[:0], nil
 	t.buf = *bytes.NewBuffer(data)
 	if t.dec == nil {
@@ -53,11 +58,11 @@ func (t *tree) decode(data []byte) *Error {
 		if err != nil {
 			return jsonError(data, err)
 		}
-		if done {
-			break
-		}
 		if len(t.nodes)+len(t.stack) > MaxValues {
 			return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload holds more than %d JSON values", MaxValues)}
+		}
+		if done {
+			break
 		}
 	}
 	end := t.dec.InputOffset()

@@ -100,26 +100,30 @@ func suggest(name string, known []string) string {
 	return fmt.Sprintf(", did you mean %q?", best)
 }
 
-// editDistance is the Levenshtein distance of a and b, or limit when it is not below it.
+// editDistance is how many characters have to be changed, added, left out or swapped with
+// their neighbour to make b of a; limit when it is not below it.
 func editDistance(a, b string, limit int) int {
 	ra, rb := []rune(a), []rune(b)
 	if d := len(ra) - len(rb); d >= limit || -d >= limit {
 		return limit
 	}
-	row := make([]int, len(rb)+1)
+	before, row, next := make([]int, len(rb)+1), make([]int, len(rb)+1), make([]int, len(rb)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range ra {
-		diagonal := row[0]
-		row[0] = i + 1
+		next[0] = i + 1
 		for j := range rb {
 			cost := 1
 			if ra[i] == rb[j] {
 				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+cost)
+			if i > 0 && j > 0 && ra[i] == rb[j-1] && ra[i-1] == rb[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
 		}
+		before, row, next = row, next, before
 	}
 	return row[len(rb)]
 }

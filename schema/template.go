@@ -9,7 +9,6 @@ import (
 type template struct {
 	text  string
 	parts []part
-	each  bool // it uses key, value or index
 }
 
 // part is literal text, or an expression.

@@ -85,6 +85,9 @@ type tree struct {
 	// for; otherwise n look-ups among n members would cost n*n.
 	index map[int]map[string]int
 
+	// own: src is a copy of the payload, which values may go on referring to.
+	own bool
+
 	dec   *jsontext.Decoder
 	buf   bytes.Buffer
 	stack []node  // finished values whose parent is still open
@@ -214,7 +217,7 @@ func pointerToken(name string) string { return pointerEscapes.Replace(name) }
 // release forgets the payload and gives large memory back.
 func (t *tree) release() {
 	const keep = 4096 // nodes
-	t.src, t.index = "", nil
+	t.src, t.index, t.own = "", nil, false
 	t.buf = bytes.Buffer{}
 	if cap(t.nodes) > keep || cap(t.stack) > keep {
 		*t = tree{}

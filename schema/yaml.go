@@ -188,7 +188,11 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, path string) {
 	for _, p := range pairs {
 		i, known := fields[p.key]
 		if !known {
-			d.add(p.at, path, "unknown key %q%s", p.key, suggest(p.key, names))
+			hint := suggest(p.key, names)
+			if _, noValue := p.value.(*ast.NullNode); noValue && hint == "" {
+				hint = ": quote text that has a comma or a brace in it"
+			}
+			d.add(p.at, path, "unknown key %q%s", p.key, hint)
 			continue
 		}
 		given[p.key] = true
@@ -391,13 +395,13 @@ func (n *number) decode(d *decoder, node ast.Node, path, tag string) {
 	n.n = i
 }
 
-// flag is true or false.
-type flag struct {
+// toggle is true or false.
+type toggle struct {
 	scalar
 	on bool
 }
 
-func (f *flag) decode(d *decoder, node ast.Node, path, tag string) {
+func (f *toggle) decode(d *decoder, node ast.Node, path, tag string) {
 	f.scalar.decode(d, node, path, "")
 	if b, ok := node.(*ast.BoolNode); ok {
 		f.on = b.Value
