@@ -183,11 +183,11 @@ func (r *request) missing(p *payload, o *sink.Outcome, err error) {
 }
 
 // confirmed reports whether the entry failed before and the last Ensure since then found
-// nothing to do: the table is as it should be, so it is the entry.
+// nothing to do and nothing new: the table is as it should be, so it is the entry.
 func (p *payload) confirmed() bool {
 	p.table.mu.Lock()
 	defer p.table.mu.Unlock()
-	return p.failedAt != 0 && p.table.ensures >= p.failedAt && p.table.unchanged
+	return p.failedAt != 0 && p.table.ensures >= p.failedAt && p.table.settled
 }
 
 // seen returns the families of the table as the last Ensure since the entry's first
@@ -222,7 +222,7 @@ func (r *request) noFamily(f failure, entries []int) noFamily {
 		return noFamily{}
 	}
 	text := f.text
-	r.quotable(entries, func(s string) bool {
+	r.quotable(entries, len(text), func(s string) bool {
 		if marks(s) {
 			text = strings.ReplaceAll(text, s, "")
 		}

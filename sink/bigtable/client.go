@@ -67,7 +67,7 @@ func newClient(cfg *Config, instance string) *client {
 
 // dialOptions are those of every connection. The writer owns retries, so neither gRPC's
 // own nor those of a service config may send anything a second time.
-func (cfg *Config) dialOptions(endpoint, scope string) []option.ClientOption {
+func (c *Config) dialOptions(endpoint, scope string) []option.ClientOption {
 	opts := []option.ClientOption{
 		option.WithUserAgent(userAgent),
 		option.WithTelemetryDisabled(), // the writer counts requests and times them
@@ -79,10 +79,10 @@ func (cfg *Config) dialOptions(endpoint, scope string) []option.ClientOption {
 			grpc.MaxCallRecvMsgSize(2*maxRequestBytes),
 		)),
 	}
-	if cfg.Endpoint == "" {
+	if c.Endpoint == "" {
 		opts = append(opts, option.WithEndpoint(endpoint), option.WithScopes(scope))
 	} else {
-		target := cfg.Endpoint
+		target := c.Endpoint
 		if _, rest, ok := strings.Cut(target, "://"); ok && !strings.Contains(target, ":///") {
 			target = rest
 		}
@@ -93,7 +93,7 @@ func (cfg *Config) dialOptions(endpoint, scope string) []option.ClientOption {
 		opts = append(opts, option.WithEndpoint(target), option.WithoutAuthentication(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	}
-	for _, o := range cfg.DialOptions {
+	for _, o := range c.DialOptions {
 		opts = append(opts, option.WithGRPCDialOption(o))
 	}
 	return opts

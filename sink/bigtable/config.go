@@ -42,34 +42,7 @@ func DefaultConfig() Config {
 }
 
 // DefaultOptions are the writer's bounds for this sink.
-func DefaultOptions() sink.Options {
-	return sink.Options{
-		MaxBatchEntries: 100,
-		MaxBatchBytes:   20 << 20,
-		MaxBatchCost:    maxMutations,
-		MergeKeys:       true,
-
-		MaxInFlightRequests:     64,
-		MaxInFlightRequestsDest: 8,
-		MaxInFlightEntries:      1000,
-		MaxInFlightBytes:        64 << 20,
-		MaxBuffered:             1000,
-
-		MaxTimeInBuffer:  10 * time.Millisecond,
-		MaxRecordBytes:   16 << 20,
-		AdmissionTimeout: 500 * time.Millisecond,
-
-		MaxConsecutiveRejections: 100,
-		TrialInterval:            10 * time.Second,
-
-		AttemptTimeout: 3 * time.Second,
-		Retry:          sink.Backoff{Initial: 10 * time.Millisecond, Max: time.Second},
-		Recovery:       sink.Backoff{Initial: 500 * time.Millisecond, Max: 10 * time.Second, MaxAttempts: 10},
-
-		IdleTimeout:        time.Hour,
-		MaxActiveInstances: 16,
-	}
-}
+func DefaultOptions() sink.Options { return sink.DefaultBigtableOptions() }
 
 // Name rules of the service, from its reference of the admin API.
 var (
@@ -91,7 +64,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	if c.AppProfile != "" && !appProfileID.MatchString(c.AppProfile) {
-		errs = append(errs, fmt.Errorf("PUSHSINK_BIGTABLE_APP_PROFILE=%q: an app profile id, 1 to 50 of letters, digits, _ - .", c.AppProfile))
+		errs = append(errs, fmt.Errorf("PUSHSINK_BIGTABLE_APP_PROFILE=%q: an app profile id, 1 to 50 letters, digits, dots, hyphens, underscores", c.AppProfile))
 	}
 	if c.PoolSize < 1 || c.PoolSize > 200 {
 		errs = append(errs, fmt.Errorf("PUSHSINK_BIGTABLE_POOL_SIZE=%d: 1 to 200", c.PoolSize))

@@ -87,7 +87,7 @@ func (r *Route) check(row *schema.RowMutation) error {
 			return r.refuse(schema.Internal, fmt.Sprintf("mutation of unknown kind %d", op.Kind))
 		}
 		if !validFamily(op.Family) {
-			return r.refuse(schema.NoSuchFamily, "family: no family name (1 to 64 of letters, digits, _ - .)")
+			return r.refuse(schema.NoSuchFamily, "family: no family name (1 to 64 letters, digits, dots, hyphens, underscores)")
 		}
 		if op.Kind == schema.DeleteFamily {
 			continue

@@ -23,9 +23,11 @@ import (
 const (
 	// adminTimeout bounds one administrative call; making a table takes seconds.
 	adminTimeout = 60 * time.Second
-	// propagation is how long a table this process made may be invisible although it is
-	// there; meanwhile it is not made again.
+	// propagation is how long a new table or family may be unseen where writes go.
 	propagation = 60 * time.Second
+	// createdTwice is how long after this process made a table it is not made again,
+	// though it cannot be seen: after that somebody has deleted it.
+	createdTwice = 10 * time.Second
 )
 
 // Ensure makes the table of d with the families its routes declare, or adds those of them
@@ -50,17 +52,32 @@ func (s *Sink) Ensure(ctx context.Context, d sink.Dest) sink.Ensured {
 	e := ensure{admin: a, sink: s, table: tb, families: families}
 	err = e.run(ctx)
 	if err != nil {
+		if e.changed {
+			tb.mu.Lock()
+			tb.changedAt = time.Now()
+			tb.mu.Unlock()
+		}
 		return sink.Ensured{Outcome: e.outcome(err)}
 	}
+	return sink.Ensured{Outcome: sink.Outcome{Kind: sink.Applied}, Unchanged: tb.ensured(time.Now(), e.changed, e.present)}
+}
+
+// ensured notes an Ensure that ended well, and reports whether the table has had all that
+// it should have for long enough to be seen.
+func (tb *table) ensured(now time.Time, changed bool, present map[string]bool) (unchanged bool) {
 	tb.mu.Lock()
+	defer tb.mu.Unlock()
 	tb.ensures++
-	// What was just made may still be on its way to where writes go.
-	young := !tb.createdAt.IsZero() && time.Since(tb.createdAt) < propagation
-	tb.unchanged = !e.changed && !young
-	tb.present = e.present
-	unchanged := tb.unchanged
-	tb.mu.Unlock()
-	return sink.Ensured{Outcome: sink.Outcome{Kind: sink.Applied}, Unchanged: unchanged}
+	if present != nil {
+		tb.present = present
+	}
+	if changed {
+		tb.changedAt, tb.completeSince = now, now
+	} else if tb.completeSince.IsZero() {
+		tb.completeSince = now // somebody else may have made it a moment ago
+	}
+	tb.settled = !changed && now.Sub(tb.changedAt) >= propagation
+	return tb.settled && now.Sub(tb.completeSince) >= propagation
 }
 
 // ensure is one run of Ensure.
@@ -83,8 +100,9 @@ func (e *ensure) run(ctx context.Context) error {
 		have, err := e.get(ctx)
 		switch {
 		case status.Code(err) == codes.NotFound:
-			if others || e.table.young() {
-				return nil // it is there, and will be visible
+			if others || e.table.justCreated() {
+				e.changed = true // it is there, and will be seen
+				return nil
 			}
 			e.step = "create"
 			err = e.create(ctx)
@@ -198,11 +216,12 @@ func (e *ensure) outcome(err error) sink.Outcome {
 	return o
 }
 
-// young reports whether this process made the table so recently that it may be invisible.
-func (tb *table) young() bool {
+// justCreated reports whether this process made the table so recently that it may be
+// there although it cannot be seen.
+func (tb *table) justCreated() bool {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
-	return !tb.createdAt.IsZero() && time.Since(tb.createdAt) < propagation
+	return !tb.createdAt.IsZero() && time.Since(tb.createdAt) < createdTwice
 }
 
 // declared is the union of what the table's routes declare. Of two rules for one family

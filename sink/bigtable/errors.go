@@ -57,7 +57,7 @@ func (r *request) quoteFree(f failure, entries []int) string {
 	}
 	text := f.text
 	clean := true
-	r.quotable(entries, func(s string) bool {
+	r.quotable(entries, needle, func(s string) bool {
 		clean = !strings.Contains(text, s)
 		return clean
 	})
@@ -70,15 +70,15 @@ func (r *request) quoteFree(f failure, entries []int) string {
 	return f.code.String() + ": " + strings.ToValidUTF8(text, "")
 }
 
-// quotable calls f with everything of the entries that a text might quote, in each form
-// it might have there, until f returns false.
-func (r *request) quotable(entries []int, f func(string) bool) {
+// quotable calls f with everything of the entries that a text might quote, at most its
+// first limit bytes, in each form it might have there, until f returns false.
+func (r *request) quotable(entries []int, limit int, f func(string) bool) {
 	on := true
 	forms := func(b []byte) {
 		if len(b) == 0 || !on {
 			return
 		}
-		short := string(b[:min(len(b), needle)])
+		short := string(b[:min(len(b), limit)])
 		quoted := strconv.Quote(short)
 		quoted = quoted[1 : len(quoted)-1]
 		ascii := strconv.QuoteToASCII(short)
@@ -86,7 +86,7 @@ func (r *request) quotable(entries []int, f func(string) bool) {
 		encoded := base64.StdEncoding.EncodeToString([]byte(short))
 		// The last quantum depends on what follows where the value was cut.
 		encoded = strings.TrimRight(encoded, "=")
-		if len(b) > needle {
+		if len(b) > limit {
 			encoded = encoded[:len(encoded)-1]
 		}
 		for _, s := range []string{short, quoted, ascii, encoded, hex.EncodeToString([]byte(short))} {

@@ -353,6 +353,14 @@ func (b *bench) cells(table string) []string {
 	return out
 }
 
+func tableWith(families ...string) *adminpb.Table {
+	t := &adminpb.Table{ColumnFamilies: make(map[string]*adminpb.ColumnFamily)}
+	for _, f := range families {
+		t.ColumnFamilies[f] = &adminpb.ColumnFamily{}
+	}
+	return t
+}
+
 func kinds(outs []sink.Outcome) string {
 	var ks []string
 	for _, o := range outs {

@@ -68,7 +68,7 @@ func (r *Route) Dest(instance, table string) (sink.Dest, error) {
 		return sink.Dest{}, r.refuse(schema.NoSuchTable, "table: not the route's")
 	}
 	if !tableID.MatchString(table) {
-		return sink.Dest{}, r.refuse(schema.NoSuchTable, "table: no table id (1 to 50 of letters, digits, _ - ., not starting with - or .)")
+		return sink.Dest{}, r.refuse(schema.NoSuchTable, "table: no table id (1 to 50 letters, digits, dots, hyphens, underscores, not starting with a dot or hyphen)")
 	}
 	return sink.Dest{Instance: path, Table: table}, nil
 }

@@ -91,7 +91,7 @@ func (c *Config) target(r *schema.Route) (*target, error) {
 	if t.appProfile == "" {
 		t.appProfile = c.AppProfile
 	} else if !appProfileID.MatchString(t.appProfile) {
-		bad("appProfile: %q is no app profile id: 1 to 50 of letters, digits, _ - .", t.appProfile)
+		bad("appProfile: %q is no app profile id: 1 to 50 letters, digits, dots, hyphens, underscores", t.appProfile)
 	}
 	project := spec.Project
 	if project == "" {
@@ -119,7 +119,7 @@ func (c *Config) target(r *schema.Route) (*target, error) {
 		t.instances[id] = "projects/" + project + "/instances/" + id
 	}
 	if t.static && !tableID.MatchString(spec.Table) {
-		bad("table: %q is no table id: 1 to 50 of letters, digits, _ - ., not starting with - or .", spec.Table)
+		bad("table: %q is no table id: 1 to 50 letters, digits, dots, hyphens, underscores, not starting with a dot or hyphen", spec.Table)
 	}
 	if !t.static && spec.MaxTables < 1 {
 		bad("maxTables=%d: at least 1", spec.MaxTables)
@@ -129,7 +129,7 @@ func (c *Config) target(r *schema.Route) (*target, error) {
 	}
 	for f, rule := range spec.Families {
 		if !familyID.MatchString(f) {
-			bad("families: %q is no family name: 1 to 64 of letters, digits, _ - .", f)
+			bad("families: %q is no family name: 1 to 64 letters, digits, dots, hyphens, underscores", f)
 		}
 		if err := checkRule(rule); err != nil {
 			bad("families.%s.gc: %v", f, err)

@@ -19,12 +19,15 @@ type table struct {
 	sharers []*target // the routes that write here, in the order they came
 	// ensures counts the Ensure calls that ended well. An entry remembers the count at
 	// its failure, so that one that fails the same way afterwards is recognized.
-	ensures   uint64
-	unchanged bool            // the last of them found nothing to do
-	present   map[string]bool // the families it saw or made; nil before the first
-	// createdAt is when this process created the table: for a while it may be invisible
-	// although it is there.
-	createdAt time.Time
+	ensures uint64
+	// settled: the last of them found nothing to do, long after this process or another
+	// one it met had changed the table.
+	settled bool
+	present map[string]bool // the families it saw or made; nil before the first
+	// Changes take a while to be seen where writes go.
+	createdAt     time.Time // by this process
+	changedAt     time.Time // by this process, or while it was at it
+	completeSince time.Time // nothing was lacking since
 	// created stays set: such a table counts to maxTables for good.
 	created atomic.Bool
 }
