@@ -82,6 +82,7 @@ func BenchmarkAgainstNaive(b *testing.B) {
 	lasts := time.Duration(size(15, 3)) * time.Second
 	measure := func(b *testing.B, start func(backend string) *server) (rate, cpu float64) {
 		bt := scripted.New(b, scripted.Options{KeysOnly: true, Latency: 5 * time.Millisecond})
+		bt.AddTable(tableName("json"), "f")
 		s := start(bt.Addr())
 		client := newClient(b)
 		var n, bad atomic.Int64

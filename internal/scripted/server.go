@@ -32,7 +32,8 @@ type Options struct {
 	// UnknownFamily is the code of an entry that names a family its table lacks; 0 =
 	// NOT_FOUND with the service's text. INTERNAL comes with the emulator's text.
 	UnknownFamily codes.Code
-	// AnyTable: every table exists, with every family.
+	// AnyTable: a write finds every table, with every family. The admin API knows only
+	// those that were made (CreateTable, AddTable) or written to.
 	AnyTable bool
 	// KeysOnly keeps row keys and no cells. It implies AnyTable.
 	KeysOnly bool
