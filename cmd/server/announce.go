@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"io"
+)
+
+// announce logs what runs, in one line, and in dev mode shows how to use it.
+func (srv *server) announce(out io.Writer) {
+	s := srv.settings
+	bigtable := "the service"
+	switch {
+	case s.Dev:
+		bigtable = "in memory"
+	case s.BigtableEmulator != "":
+		bigtable = "emulator at " + s.BigtableEmulator
+	}
+	auth := s.Auth
+	if s.Dev {
+		auth = "none"
+	}
+	fields := []any{
+		"address", srv.listener.Addr().String(), "version", version(), "dev", s.Dev,
+		"routes", names(srv.routes), "bigtable", bigtable, "auth", auth,
+	}
+	if srv.telemetry.addr != nil {
+		fields = append(fields, "metrics", srv.telemetry.addr.String())
+	}
+	srv.logger.Info("listening", fields...)
+	if s.Dev {
+		fmt.Fprint(out, banner(srv.listener.Addr().String(), s.BigtableEmulator))
+	}
+}
+
+// demoPush is the push of the banner. Its data says {"device":"pump-1","temp":21.5}.
+const demoPush = `{"message":{"data":"eyJkZXZpY2UiOiJwdW1wLTEiLCJ0ZW1wIjoyMS41fQ==","messageId":"1","publishTime":"2026-11-30T08:00:00Z"},"subscription":"projects/p/subscriptions/s"}`
+
+// banner shows dev mode's three lines to try, for the address that the server has.
+func banner(address, emulator string) string {
+	ignored := ""
+	if emulator != "" {
+		ignored = fmt.Sprintf("BIGTABLE_EMULATOR_HOST=%s is ignored: dev mode has a Bigtable of its own.\n", emulator)
+	}
+	return fmt.Sprintf(`
+Dev mode: nothing is configured. Records go to a Bigtable in the memory of this process.
+EVERYTHING IN IT IS LOST AT EXIT. Only this machine can reach the server.
+%[3]sTry it:
+
+  # a Pub/Sub push; its data is {"device":"pump-1","temp":21.5}
+  curl -i http://%[1]s/v1/routes/demo/push -H 'Content-Type: application/json' -d '%[2]s'
+
+  # records without Pub/Sub: one object or an array
+  curl -i http://%[1]s/v1/routes/demo/records -H 'Content-Type: application/json' -d '[{"device":"pump-1","temp":22},{"device":"pump-2","temp":19.5,"note":"new"}]'
+
+  # the rows they became
+  curl 'http://%[1]s/v1/routes/demo/rows?prefix=pump&decode=1'
+
+`, address, demoPush, ignored)
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/pushsink/pushsink/handlers"
+	"github.com/pushsink/pushsink/schema"
+)
+
+// observer counts what the handlers tell. Its labels come from fixed sets, so the
+// attribute sets are made once each and kept.
+type observer struct {
+	requests metric.Int64Counter
+	seconds  metric.Float64Histogram
+	records  metric.Int64Counter
+	body     metric.Int64UpDownCounter
+
+	requestSets sync.Map // requestLabels -> metric.MeasurementOption
+	recordSets  sync.Map // recordLabels -> metric.MeasurementOption
+}
+
+type requestLabels struct {
+	pattern, method string
+	status          int
+}
+
+type recordLabels struct {
+	route  string
+	result handlers.Result
+	code   schema.Code
+}
+
+func newObserver(meter metric.Meter) (*observer, error) {
+	o := &observer{}
+	var err error
+	if o.requests, err = meter.Int64Counter("pushsink.http.requests", metric.WithDescription("Answered requests.")); err != nil {
+		return nil, err
+	}
+	if o.seconds, err = meter.Float64Histogram("pushsink.http.duration", metric.WithUnit("s"),
+		metric.WithDescription("Headers read to answer written; for a record that is the wait until it is durable."),
+		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)); err != nil {
+		return nil, err
+	}
+	if o.records, err = meter.Int64Counter("pushsink.records", metric.WithDescription("Records by what became of them.")); err != nil {
+		return nil, err
+	}
+	if o.body, err = meter.Int64UpDownCounter("pushsink.http.body.held", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of request bodies held, bounded by BODY_BYTES_IN_FLIGHT.")); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *observer) Request(pattern, method string, status int, took time.Duration) {
+	set := kept(&o.requestSets, requestLabels{pattern, method, status}, func(l requestLabels) attribute.Set {
+		return attribute.NewSet(attribute.String("route", l.pattern), attribute.String("method", l.method), attribute.String("status", strconv.Itoa(l.status)))
+	})
+	o.requests.Add(context.Background(), 1, set)
+	o.seconds.Record(context.Background(), took.Seconds(), set)
+}
+
+func (o *observer) Records(route string, result handlers.Result, code schema.Code, n int) {
+	set := kept(&o.recordSets, recordLabels{route, result, code}, func(l recordLabels) attribute.Set {
+		return attribute.NewSet(attribute.String("route", l.route), attribute.String("result", string(l.result)), attribute.String("code", string(l.code)))
+	})
+	o.records.Add(context.Background(), int64(n), set)
+}
+
+func (o *observer) BodyBytes(delta int64) { o.body.Add(context.Background(), delta) }
+
+// kept returns the measurement option of labels, made at its first use.
+func kept[L comparable](sets *sync.Map, labels L, make func(L) attribute.Set) metric.MeasurementOption {
+	if set, ok := sets.Load(labels); ok {
+		return set.(metric.MeasurementOption)
+	}
+	set, _ := sets.LoadOrStore(labels, metric.WithAttributeSet(make(labels)))
+	return set.(metric.MeasurementOption)
+}

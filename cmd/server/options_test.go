@@ -1,0 +1,433 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// outside is the least environment that starts outside dev mode.
+var outside = []string{"PUSHSINK_ROUTES_FILE=routes.yaml", "PUSHSINK_AUTH=none"}
+
+func with(environ []string, more ...string) []string {
+	return append(append([]string{}, environ...), more...)
+}
+
+// neighbours are the settings that make the others' extremes consistent, by short name.
+var neighbours = map[string][]string{
+	"ACK_DEADLINE=10s":                  {"PUSHSINK_REQUEST_TIMEOUT=9s"},
+	"REQUEST_TIMEOUT=1ns":               {"PUSHSINK_WRITER_MAX_TIME_IN_BUFFER=0"},
+	"BODY_BYTES_IN_FLIGHT=1024":         {"PUSHSINK_MAX_BODY_BYTES=1024"},
+	"BIGTABLE_RECOVERY_MAX_BACKOFF=1ms": {"PUSHSINK_BIGTABLE_RECOVERY_INITIAL_BACKOFF=1ms"},
+	"SPANNER_RECOVERY_MAX_BACKOFF=1ms":  {"PUSHSINK_SPANNER_RECOVERY_INITIAL_BACKOFF=1ms"},
+	"SPANNER_MAX_COMMIT_DELAY=0s":       {"PUSHSINK_SPANNER_WRITE_METHOD=commit"},
+	"SPANNER_MAX_COMMIT_DELAY=500ms":    {"PUSHSINK_SPANNER_WRITE_METHOD=commit"},
+	"SPANNER_MAX_COMMIT_DELAY=1ns":      {"PUSHSINK_SPANNER_WRITE_METHOD=commit"},
+}
+
+// bounds are the extremes that are accepted and the values one past them that are not.
+// An option without a row fails the test.
+var bounds = map[string]struct{ accepted, refused []string }{
+	"WRITER_MAX_BATCH_SIZE":                         {[]string{"1", "9223372036854775807"}, []string{"0", "-1", "9223372036854775808"}},
+	"WRITER_MAX_BATCH_SIZE_BYTES":                   {[]string{"1"}, []string{"0"}},
+	"WRITER_MAX_IN_FLIGHT_REQUESTS":                 {[]string{"1"}, []string{"0"}},
+	"WRITER_MAX_IN_FLIGHT_REQUESTS_PER_DESTINATION": {[]string{"1"}, []string{"0"}},
+	"WRITER_MAX_BUFFERED_REQUESTS":                  {[]string{"1"}, []string{"0"}},
+	"WRITER_MAX_TIME_IN_BUFFER":                     {[]string{"0", "0s", "7.999999999s"}, []string{"-1ns", "8s"}},
+	"WRITER_MAX_RECORD_SIZE_BYTES":                  {[]string{"1"}, []string{"0"}},
+	"WRITER_ADMISSION_TIMEOUT":                      {[]string{"0", "0s"}, []string{"-1ns"}},
+	"WRITER_MAX_CONSECUTIVE_REJECTIONS":             {[]string{"1", "-1"}, []string{"0", "-2"}},
+
+	"BIGTABLE_PROJECT":                       {[]string{"p"}, []string{" ", " p", "p ", "p/q"}},
+	"BIGTABLE_INSTANCE":                      {[]string{"i"}, []string{" ", " i", "i ", "i/j"}},
+	"BIGTABLE_APP_PROFILE":                   {[]string{"a"}, []string{" ", "a "}},
+	"BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD": {[]string{"1", "19999"}, []string{"0", "20000"}},
+	"BIGTABLE_BATCH_REQUEST_BYTE_THRESHOLD":  {[]string{"1", "104857599"}, []string{"0", "104857600"}},
+	"BIGTABLE_MAX_IN_FLIGHT_ENTRIES":         {[]string{"1"}, []string{"0"}},
+	"BIGTABLE_MAX_IN_FLIGHT_BYTES":           {[]string{"1"}, []string{"0"}},
+	"BIGTABLE_ATTEMPT_TIMEOUT":               {[]string{"1ms"}, []string{"999.999us", "0"}},
+	"BIGTABLE_RECOVERY_INITIAL_BACKOFF":      {[]string{"1ms", "10s"}, []string{"999.999us", "0"}},
+	"BIGTABLE_RECOVERY_MAX_BACKOFF":          {[]string{"1ms", "500ms"}, []string{"999.999us", "499ms"}},
+	"BIGTABLE_RECOVERY_MAX_ATTEMPTS":         {[]string{"1"}, []string{"0"}},
+	"BIGTABLE_DESTINATION_IDLE_TIMEOUT":      {[]string{"1ns", "2562047h47m16.854775807s"}, []string{"0", "2562047h47m16.854775808s"}},
+	"BIGTABLE_MAX_ACTIVE_INSTANCES":          {[]string{"1"}, []string{"0"}},
+	"BIGTABLE_POOL_SIZE":                     {[]string{"1", "200"}, []string{"0", "201"}},
+	"BIGTABLE_PER_DESTINATION_METRICS":       {[]string{"true", "false"}, []string{"yes"}},
+
+	"SPANNER_DATABASE":                 {nil, []string{"d", "projects/p/instances/i/databases/", "projects/p/instances/i/databases/d", "projects/p/instances/i/databases/d/x"}},
+	"SPANNER_MAX_BATCH_CELLS":          {[]string{"1", "80000"}, []string{"0", "80001"}},
+	"SPANNER_MAX_BATCH_MUTATIONS":      {[]string{"1", "80000"}, []string{"0", "80001"}},
+	"SPANNER_MAX_BATCH_BYTES":          {[]string{"1", "104857600"}, []string{"0", "104857601"}},
+	"SPANNER_WRITE_METHOD":             {[]string{"batchWrite", "commit"}, []string{"BatchWrite", "commits"}},
+	"SPANNER_MAX_COMMIT_DELAY":         {[]string{"0s", "1ns", "500ms"}, []string{"-1ns", "500.000001ms"}},
+	"SPANNER_RPC_PRIORITY":             {[]string{"LOW", "MEDIUM", "HIGH"}, []string{"low", "HIGHER"}},
+	"SPANNER_BATCH_WRITE_TIMEOUT":      {[]string{"1ms"}, []string{"999.999us"}},
+	"SPANNER_RECOVERY_INITIAL_BACKOFF": {[]string{"1ms", "10s"}, []string{"999.999us"}},
+	"SPANNER_RECOVERY_MAX_BACKOFF":     {[]string{"1ms", "500ms"}, []string{"999.999us", "499ms"}},
+	"SPANNER_RECOVERY_MAX_ATTEMPTS":    {[]string{"1"}, []string{"0"}},
+	"SPANNER_MAX_IN_FLIGHT_ENTRIES":    {[]string{"1"}, []string{"0"}},
+	"SPANNER_MAX_IN_FLIGHT_BYTES":      {[]string{"1"}, []string{"0"}},
+
+	"ROUTES_FILE":           {[]string{"a b.yaml"}, []string{" a", "a ", "  "}},
+	"AUTH":                  {[]string{"none"}, []string{"off", "None", "oidc", "cloudrun"}},
+	"AUTH_AUDIENCES":        {[]string{"a", "a, b"}, []string{"a,,b", ",", " "}},
+	"AUTH_EMAILS":           {[]string{"a@b"}, []string{"a@b,"}},
+	"AUTH_JWKS_URL":         {[]string{"http://127.0.0.1:1/k", "https://k.example"}, []string{"ftp://k", "k", "https://"}},
+	"AUTH_ISSUERS":          {[]string{"https://i.example"}, []string{","}},
+	"EXPOSE":                {[]string{"rows", "rows, dryrun ,console"}, []string{"row", "rows,", "all"}},
+	"METRICS_PORT":          {[]string{"0", "65535"}, []string{"-1", "65536"}},
+	"MAX_BODY_BYTES":        {[]string{"1024"}, []string{"1023"}},
+	"BATCH_MAX_BODY_BYTES":  {[]string{"1024"}, []string{"1023"}},
+	"MAX_BATCH_RECORDS":     {[]string{"1"}, []string{"0"}},
+	"BODY_BYTES_IN_FLIGHT":  {[]string{"1024", "16777216"}, []string{"1023", "16777215"}},
+	"ACK_DEADLINE":          {[]string{"10s", "600s"}, []string{"9.999s", "600.001s"}},
+	"REQUEST_TIMEOUT":       {[]string{"1ns", "9.999999999s"}, []string{"0", "10s"}},
+	"BATCH_TIMEOUT":         {[]string{"1ns"}, []string{"0s"}},
+	"READ_HEADER_TIMEOUT":   {[]string{"1ns"}, []string{"0s"}},
+	"READ_BODY_TIMEOUT":     {[]string{"1ns"}, []string{"0s"}},
+	"IDLE_TIMEOUT":          {[]string{"1ns"}, []string{"0s"}},
+	"SHUTDOWN_TIMEOUT":      {[]string{"1ns"}, []string{"0s"}},
+	"HEALTH_TRIAL_INTERVAL": {[]string{"1ns"}, []string{"0s"}},
+	"HEALTH_LIVENESS_GRACE": {[]string{"0", "1ns"}, []string{"-1ns"}},
+	"LOG_LEVEL":             {[]string{"debug", "info", "warn", "error"}, []string{"trace", "INFO"}},
+}
+
+func TestBoundsOfEveryOption(t *testing.T) {
+	seen := map[string]bool{}
+	for _, o := range optionsOf(&config{}) {
+		seen[o.short()] = true
+		row, ok := bounds[o.short()]
+		if !ok {
+			t.Errorf("%s: no bounds in the test", o.short())
+			continue
+		}
+		environ := func(value string) []string {
+			return with(outside, append([]string{o.Name + "=" + value}, neighbours[o.short()+"="+value]...)...)
+		}
+		for _, value := range row.accepted {
+			env := environ(value)
+			if o.short() == "ROUTES_FILE" || o.short() == "AUTH" {
+				env = append([]string{o.Name + "=" + value}, outside...)
+			}
+			if _, err := load(env); err != nil {
+				t.Errorf("%s=%s: %v, want accepted", o.short(), value, err)
+			}
+		}
+		for _, value := range row.refused {
+			env := append([]string{o.Name + "=" + value}, outside...)
+			_, err := load(env)
+			if err == nil {
+				t.Errorf("%s=%q: accepted, want refused", o.short(), value)
+				continue
+			}
+			if got := err.Error(); !strings.Contains(got, o.Name+"=") {
+				t.Errorf("%s=%q: refused without its name: %s", o.short(), value, got)
+			}
+		}
+	}
+	for short := range bounds {
+		if !seen[short] {
+			t.Errorf("%s: bounds of an option that does not exist", short)
+		}
+	}
+}
+
+// The default of every option is what the design's table says.
+func TestDefaults(t *testing.T) {
+	s, err := load(outside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recovery := recoveryConfig{500 * time.Millisecond, 10 * time.Second, 10}
+	want := config{
+		Writer: writerConfig{
+			MaxInFlightRequests: 64, MaxInFlightRequestsPerDestination: 8, MaxTimeInBuffer: 10 * time.Millisecond,
+			MaxRecordSizeBytes: 16 << 20, AdmissionTimeout: 500 * time.Millisecond, MaxConsecutiveRejections: 100,
+		},
+		Bigtable: bigtableConfig{
+			BatchElementCountThreshold: 100, BatchRequestByteThreshold: 20 << 20, MaxInFlightEntries: 1000,
+			MaxInFlightBytes: 64 << 20, AttemptTimeout: 3 * time.Second, Recovery: recovery,
+			DestinationIdleTimeout: time.Hour, MaxActiveInstances: 16, PoolSize: 4,
+		},
+		Spanner: spannerConfig{
+			MaxBatchCells: 5000, MaxBatchMutations: 500, MaxBatchBytes: 1 << 20, WriteMethod: "batchWrite",
+			BatchWriteTimeout: 30 * time.Second, Recovery: recovery, MaxInFlightEntries: 1000, MaxInFlightBytes: 64 << 20,
+		},
+		RoutesFile: "routes.yaml", Auth: "none",
+		AuthJWKS:     jwks{URL: "https://www.googleapis.com/oauth2/v3/certs"},
+		AuthIssuers:  []string{"accounts.google.com", "https://accounts.google.com"},
+		MaxBodyBytes: 16 << 20, BatchMaxBodyBytes: 32 << 20, MaxBatchRecords: 10000, BodyBytesInFlight: 128 << 20,
+		AckDeadline: 10 * time.Second, RequestTimeout: 8 * time.Second, BatchTimeout: time.Minute,
+		ReadHeaderTimeout: 5 * time.Second, ReadBodyTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ShutdownTimeout: 8 * time.Second, HealthTrialInterval: 10 * time.Second, LogLevel: "info",
+	}
+	if !reflect.DeepEqual(s.config, want) {
+		t.Errorf("defaults\n got %+v\nwant %+v", s.config, want)
+	}
+	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "PUSHSINK_AUTH=none") {
+		t.Errorf("warnings of the defaults: %q, want the one of AUTH=none", s.Warnings)
+	}
+}
+
+func TestCFG01EmptyIsUnset(t *testing.T) {
+	want, err := load(outside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	environ := with(outside, "PORT=", "K_SERVICE=", "BIGTABLE_EMULATOR_HOST=", "PUSHSINK_NO_SUCH=")
+	for _, o := range optionsOf(&config{}) {
+		if o.short() != "ROUTES_FILE" && o.short() != "AUTH" {
+			environ = append(environ, o.Name+"=")
+		}
+	}
+	got, err := load(environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("with everything set but empty\n got %+v\nwant %+v", got, want)
+	}
+	s, err := load([]string{"PUSHSINK_ROUTES_FILE=", "PUSHSINK_AUTH="})
+	if err != nil || !s.Dev {
+		t.Errorf("empty ROUTES_FILE and AUTH: Dev %v, error %v; want dev mode", s != nil && s.Dev, err)
+	}
+}
+
+// Every type has the same traps: each option of each type is tried.
+func TestCFG03NumbersAndDurations(t *testing.T) {
+	for _, o := range optionsOf(&config{}) {
+		var traps []string
+		kind := o.Field.Type()
+		if kind.Kind() == reflect.Pointer {
+			kind = kind.Elem()
+		}
+		switch reflect.New(kind).Elem().Interface().(type) {
+		case int, size:
+			traps = []string{" 5000", "5000 ", "0x10", "1e3", "1_000", "5.0", "five", "16MiB", "\t7000"}
+		case time.Duration:
+			traps = []string{"30", "010", "30 s", " 30s", "30s ", "-5s", "-0s", "1e3", "soon", "1d"}
+		case bool:
+			traps = []string{" true", "yes", "2"}
+		case []string:
+			traps = []string{"a, b,,c", ",a", "a,"}
+		case string:
+			traps = []string{" x", "x ", " "}
+		default:
+			t.Fatalf("%s: type %s has no traps in the test", o.Name, kind)
+		}
+		for _, trap := range traps {
+			_, err := load(append([]string{o.Name + "=" + trap}, outside...))
+			if err == nil || !strings.Contains(err.Error(), o.Name+"=") {
+				t.Errorf("%s=%q: error %v, want a refusal with its name", o.Name, trap, err)
+			}
+		}
+	}
+
+	s, err := load(with(outside, "PUSHSINK_BIGTABLE_POOL_SIZE=010", "PUSHSINK_MAX_BODY_BYTES=0002048", "PUSHSINK_BATCH_TIMEOUT=010s", "PUSHSINK_EXPOSE= rows ,dryrun"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Bigtable.PoolSize != 10 || s.MaxBodyBytes != 2048 || s.BatchTimeout != 10*time.Second {
+		t.Errorf("leading zeros: %d, %d, %s; want 10, 2048, 10s", s.Bigtable.PoolSize, s.MaxBodyBytes, s.BatchTimeout)
+	}
+	if want := []string{"rows", "dryrun"}; !reflect.DeepEqual(s.Expose, want) {
+		t.Errorf("EXPOSE: %q, want %q", s.Expose, want)
+	}
+}
+
+func TestCFG03EveryProblemInOneMessage(t *testing.T) {
+	_, err := load([]string{
+		"PUSHSINK_ROUTES_FILE=r.yaml",
+		"PUSHSINK_BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD=20000",
+		"PUSHSINK_SPANNER_MAX_BATCH_CELLS=80001",
+		"PUSHSINK_BIGTABLE_RECOVERY_INITIAL_BACKOFF=20s",
+		"PUSHSINK_REQUEST_TIMEOUT=30",
+		"PUSHSINK_BIGTABEL_PROJECT=secret",
+		"PUSHSINK_QQQ=secret",
+		"PORT=http",
+	})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	got := err.Error()
+	want := `the configuration has 8 problems
+  PUSHSINK_BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD=20000: 1 .. 19,999
+  PUSHSINK_SPANNER_MAX_BATCH_CELLS=80001: 1 .. 80,000
+  PUSHSINK_REQUEST_TIMEOUT=30: a duration needs a unit, such as 500ms, 8s or 1h; > 0, below ACK_DEADLINE
+  PUSHSINK_BIGTABEL_PROJECT: no such option; did you mean PUSHSINK_BIGTABLE_PROJECT?
+  PUSHSINK_QQQ: no such option
+  PORT=http: 0 .. 65,535
+  PUSHSINK_AUTH: must be set outside dev mode: oidc | cloudrun | none
+  PUSHSINK_BIGTABLE_RECOVERY_MAX_BACKOFF=10s: must be at least BIGTABLE_RECOVERY_INITIAL_BACKOFF (20s)`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if strings.Contains(got, "secret") {
+		t.Error("the value of an unknown name is printed")
+	}
+}
+
+func TestACK03RequestTimeoutBelowAckDeadline(t *testing.T) {
+	_, err := load(with(outside, "PUSHSINK_REQUEST_TIMEOUT=10s", "PUSHSINK_WRITER_MAX_TIME_IN_BUFFER=5s",
+		"PUSHSINK_SPANNER_BATCH_WRITE_TIMEOUT=30s", "PUSHSINK_BIGTABLE_RECOVERY_MAX_ATTEMPTS=10"))
+	if err == nil || !strings.Contains(err.Error(), "PUSHSINK_REQUEST_TIMEOUT=10s: must be below ACK_DEADLINE (10s)") {
+		t.Errorf("error %v, want a refusal that names both numbers", err)
+	}
+	s, err := load(with(outside, "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=30s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(s.Warnings, "\n"); !strings.Contains(got, "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=30s") || !strings.Contains(got, "8s") {
+		t.Errorf("warnings %q, want one that names both numbers", got)
+	}
+}
+
+func TestAUTH07NoAuthIsNotOpen(t *testing.T) {
+	file := "PUSHSINK_ROUTES_FILE=r.yaml"
+	for _, c := range []struct {
+		name    string
+		environ []string
+		want    []string
+	}{
+		{"unset", []string{file}, []string{"PUSHSINK_AUTH: must be set"}},
+		{"empty", []string{file, "PUSHSINK_AUTH="}, []string{"PUSHSINK_AUTH: must be set"}},
+		{"half typed", []string{file, "PUSHSINK_AUTH=no"}, []string{"PUSHSINK_AUTH=no: oidc | cloudrun | none"}},
+		{"oidc without audience", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_EMAILS=a@b"}, []string{"PUSHSINK_AUTH_AUDIENCES: must be set"}},
+		{"oidc with empty audience", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_AUDIENCES=", "PUSHSINK_AUTH_EMAILS=a@b"}, []string{"PUSHSINK_AUTH_AUDIENCES: must be set"}},
+		{"oidc without emails", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_AUDIENCES=a"}, []string{"PUSHSINK_AUTH_EMAILS: must be set"}},
+		{"oidc", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_AUDIENCES=a", "PUSHSINK_AUTH_EMAILS=a@b"}, []string{"PUSHSINK_AUTH=oidc: this version does not verify tokens"}},
+		{"oidc in dev mode", []string{"PUSHSINK_AUTH=oidc"}, []string{"PUSHSINK_AUTH=oidc: this version does not verify tokens"}},
+		{"cloudrun elsewhere", []string{file, "PUSHSINK_AUTH=cloudrun"}, []string{"PUSHSINK_AUTH=cloudrun: needs K_SERVICE"}},
+		{"cloudrun", []string{file, "PUSHSINK_AUTH=cloudrun", "K_SERVICE=s"}, []string{"PUSHSINK_AUTH=cloudrun: this version does not read tokens"}},
+		{"only a project", []string{"PUSHSINK_BIGTABLE_PROJECT=p"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set"}},
+		{"only an instance", []string{"PUSHSINK_BIGTABLE_INSTANCE=i"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set"}},
+		{"only a database", []string{"PUSHSINK_SPANNER_DATABASE=projects/p/instances/i/databases/d"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set", "writes to Bigtable only"}},
+		{"only K_SERVICE", []string{"K_SERVICE=s"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set where K_SERVICE is"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := load(c.environ)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %s\nwant in it: %s", err, want)
+				}
+			}
+		})
+	}
+	s, err := load([]string{file, "PUSHSINK_AUTH=none"})
+	if err != nil || !strings.Contains(strings.Join(s.Warnings, "\n"), "PUSHSINK_AUTH=none: whoever reaches the port can write") {
+		t.Errorf("none: error %v, want a start that warns", err)
+	}
+}
+
+func TestEmulatorHostWithKServiceIsRefused(t *testing.T) {
+	for _, name := range []string{"BIGTABLE_EMULATOR_HOST", "SPANNER_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "FIRESTORE_EMULATOR_HOST"} {
+		_, err := load(with(outside, "K_SERVICE=s", name+"=127.0.0.1:1"))
+		if err == nil || !strings.Contains(err.Error(), name+"=127.0.0.1:1: not allowed with K_SERVICE") {
+			t.Errorf("%s: error %v, want a refusal", name, err)
+		}
+		if _, err := load(with(outside, "K_SERVICE=s", name+"=")); err != nil {
+			t.Errorf("%s empty: %v", name, err)
+		}
+		if _, err := load(with(outside, name+"=127.0.0.1:1")); err != nil {
+			t.Errorf("%s without K_SERVICE: %v", name, err)
+		}
+	}
+}
+
+// A pair of settings that is harmless but useless, or risky, warns; one step back it is quiet.
+func TestWarnings(t *testing.T) {
+	for _, c := range []struct{ loud, quiet, want string }{
+		{"PUSHSINK_WRITER_MAX_BATCH_SIZE=101", "PUSHSINK_WRITER_MAX_BATCH_SIZE=100", "BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD is 100"},
+		{"PUSHSINK_WRITER_MAX_BATCH_SIZE_BYTES=20971521", "PUSHSINK_WRITER_MAX_BATCH_SIZE_BYTES=20971520", "BIGTABLE_BATCH_REQUEST_BYTE_THRESHOLD is 20971520"},
+		{"PUSHSINK_WRITER_MAX_BUFFERED_REQUESTS=1001", "PUSHSINK_WRITER_MAX_BUFFERED_REQUESTS=1000", "BIGTABLE_MAX_IN_FLIGHT_ENTRIES is 1000"},
+		{"PUSHSINK_WRITER_MAX_IN_FLIGHT_REQUESTS=7", "PUSHSINK_WRITER_MAX_IN_FLIGHT_REQUESTS=8", "WRITER_MAX_IN_FLIGHT_REQUESTS is 7"},
+		{"PUSHSINK_WRITER_ADMISSION_TIMEOUT=60s", "PUSHSINK_WRITER_ADMISSION_TIMEOUT=59s", "no request waits longer than 1m0s"},
+		{"PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=8s", "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=7s", "not below REQUEST_TIMEOUT (8s)"},
+		{"PUSHSINK_BIGTABLE_MAX_IN_FLIGHT_ENTRIES=20001", "PUSHSINK_BIGTABLE_MAX_IN_FLIGHT_ENTRIES=20000", "above 20000"},
+		{"PUSHSINK_BIGTABLE_MAX_IN_FLIGHT_BYTES=104857601", "PUSHSINK_BIGTABLE_MAX_IN_FLIGHT_BYTES=104857600", "above 100 MiB"},
+		{"PUSHSINK_MAX_BODY_BYTES=33554433", "PUSHSINK_MAX_BODY_BYTES=33554432", "above 32 MiB"},
+		{"PUSHSINK_BATCH_MAX_BODY_BYTES=67108864", "PUSHSINK_BATCH_MAX_BODY_BYTES=33554432", "above 32 MiB"},
+		{"PUSHSINK_AUTH_AUDIENCES=a", "PUSHSINK_LOG_LEVEL=info", "PUSHSINK_AUTH_AUDIENCES has no effect"},
+		{"PUSHSINK_SPANNER_MAX_BATCH_CELLS=10", "PUSHSINK_LOG_LEVEL=info", "PUSHSINK_SPANNER_MAX_BATCH_CELLS has no effect"},
+		{"PUSHSINK_SPANNER_MAX_BATCH_CELLS=499", "PUSHSINK_SPANNER_MAX_BATCH_CELLS=500", "a mutation is at least one cell"},
+	} {
+		for environ, want := range map[string]bool{c.loud: true, c.quiet: false} {
+			s, err := load(with(outside, environ))
+			if err != nil {
+				t.Errorf("%s: %v", environ, err)
+				continue
+			}
+			if got := strings.Contains(strings.Join(s.Warnings, "\n"), c.want); got != want {
+				t.Errorf("%s: warned %v (%q), want %v", environ, got, s.Warnings, want)
+			}
+		}
+	}
+	for timeout, want := range map[string]bool{"10s": true, "9s": false} {
+		s, err := load(with(outside, "K_SERVICE=s", "PUSHSINK_SHUTDOWN_TIMEOUT="+timeout))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(strings.Join(s.Warnings, "\n"), "PUSHSINK_SHUTDOWN_TIMEOUT"); got != want {
+			t.Errorf("SHUTDOWN_TIMEOUT=%s on the platform: warned %v, want %v", timeout, got, want)
+		}
+	}
+}
+
+func TestDevModeIsNothingConfigured(t *testing.T) {
+	s, err := load([]string{"PATH=/bin", "PORT=0", "BIGTABLE_EMULATOR_HOST=127.0.0.1:1", "PUSHSINK_LOG_LEVEL=debug"})
+	if err != nil || !s.Dev || s.Port != 0 {
+		t.Fatalf("settings %+v, error %v; want dev mode on port 0", s, err)
+	}
+	for _, item := range []string{"PUSHSINK_ROUTES_FILE=r", "PUSHSINK_BIGTABLE_PROJECT=p", "PUSHSINK_BIGTABLE_INSTANCE=i",
+		"PUSHSINK_SPANNER_DATABASE=projects/p/instances/i/databases/d", "K_SERVICE=s"} {
+		if s, err := load([]string{item}); err == nil {
+			t.Errorf("%s alone starts (dev mode %v), want a refusal", item, s.Dev)
+		}
+	}
+}
+
+// A name is refused with the nearest option, if one is near enough to be meant.
+func TestUnknownNames(t *testing.T) {
+	for _, c := range []struct{ name, want string }{
+		{"PUSHSINK_ROUTE_FILE", "PUSHSINK_ROUTES_FILE"},
+		{"PUSHSINK_WRITER_MAX_INFLIGHT_REQUESTS", "PUSHSINK_WRITER_MAX_IN_FLIGHT_REQUESTS"},
+		{"PUSHSINK_JWKS_URL", "PUSHSINK_AUTH_JWKS_URL"},
+		{"PUSHSINK_SOURCE_MAX_ROWS_PER_FETCH", ""},
+		{"PUSHSINK_X", ""},
+		{"PUSHSINK_POOL_SIZE", "PUSHSINK_BIGTABLE_POOL_SIZE"},
+	} {
+		_, err := load(with(outside, c.name+"=1"))
+		want := fmt.Sprintf("%s: no such option", c.name)
+		if c.want != "" {
+			want += "; did you mean " + c.want + "?"
+		}
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", c.name, err, want)
+		}
+	}
+	// The bare name of an option is somebody else's variable.
+	s, err := load(with(outside, "BIGTABLE_POOL_SIZE=200", "LOG_LEVEL=nonsense"))
+	if err != nil || s.Bigtable.PoolSize != 4 {
+		t.Errorf("unprefixed names: error %v; want them left alone", err)
+	}
+}
+
+func TestPort(t *testing.T) {
+	for value, want := range map[string]int{"": 8080, "0": 0, "65535": 65535, "010": 10} {
+		s, err := load(with(outside, "PORT="+value))
+		if err != nil || s.Port != want {
+			t.Errorf("PORT=%s: error %v, want %d", value, err, want)
+		}
+	}
+	for _, value := range []string{"65536", "-1", " 80", strconv.Itoa(1 << 40)} {
+		if _, err := load(with(outside, "PORT="+value)); err == nil || !strings.Contains(err.Error(), "PORT=") {
+			t.Errorf("PORT=%q: error %v, want a refusal", value, err)
+		}
+	}
+}

@@ -1,0 +1,380 @@
+package main
+
+import (
+	"bufio"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pushsink/pushsink/internal/scripted"
+)
+
+const telemetryRoutes = `
+routes:
+  telemetry:
+    bigtable:
+      table: readings
+      rowKey: "{data.device}"
+      create: ifNeeded
+      families: {m: {gc: {maxVersions: 1}}}
+      set:
+        - {family: m, column: temp, value: data.temp, as: float64}
+`
+
+var readings = scripted.TableName("p", "instance", "readings")
+
+// real is an environment that writes to the scripted service.
+func real(t testing.TB, bt *scripted.Server, more ...string) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "routes.yaml")
+	if err := os.WriteFile(file, []byte(telemetryRoutes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return append([]string{
+		"PORT=0", "PUSHSINK_ROUTES_FILE=" + file, "PUSHSINK_AUTH=none",
+		"PUSHSINK_BIGTABLE_PROJECT=p", "PUSHSINK_BIGTABLE_INSTANCE=instance", "BIGTABLE_EMULATOR_HOST=" + bt.Addr(),
+	}, more...)
+}
+
+func pushBody(device string, temp float64) string {
+	data := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, `{"device":%q,"temp":%g}`, device, temp))
+	return fmt.Sprintf(`{"message":{"data":%q,"messageId":%q,"publishTime":"2026-11-30T08:00:00Z"},"subscription":"projects/p/subscriptions/s"}`, data, device)
+}
+
+// pushes sends a record per device, all at once, and returns their answers when wait is called.
+func pushes(url string, devices ...string) (wait func() []answer) {
+	answers := make([]answer, len(devices))
+	var all sync.WaitGroup
+	for i, device := range devices {
+		all.Go(func() { answers[i] = post(url+"/v1/routes/telemetry/push", pushBody(device, 20.5)) })
+	}
+	return func() []answer { all.Wait(); return answers }
+}
+
+func devices(name string, n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("%s-%d", name, i)
+	}
+	return list
+}
+
+// held is a scripted service whose writes wait for release.
+func held(t testing.TB) (bt *scripted.Server, release func()) {
+	gate := make(chan struct{})
+	release = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(release)
+	bt = scripted.New(t, scripted.Options{Script: func(*scripted.Call) scripted.Plan { return scripted.Plan{Until: gate} }})
+	bt.AddTable(readings, "m")
+	return bt, release
+}
+
+// holds waits until the writer holds that many entries.
+func holds(t testing.TB, metrics string, n int) {
+	t.Helper()
+	reaches(t, metrics, "pushsink_writer_entries", n)
+}
+
+// reaches waits until the sum of a metric's series is n.
+func reaches(t testing.TB, metrics, name string, n int) {
+	t.Helper()
+	eventually(t, func() (bool, string) {
+		page := get(metrics + "/metrics")
+		sum, found := 0.0, false
+		for line := range strings.Lines(page.body) {
+			series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if bare, _, _ := strings.Cut(series, "{"); bare == name {
+				if open := strings.LastIndex(line, "} "); open >= 0 {
+					value = strings.TrimSpace(line[open+2:])
+				}
+				v, err := strconv.ParseFloat(value, 64)
+				if err != nil {
+					t.Fatalf("metrics line %q: %v", line, err)
+				}
+				sum, found = sum+v, true
+			}
+		}
+		return found && sum == float64(n), fmt.Sprintf("%s to be %d; it is %v (error %v)", name, n, sum, page.err)
+	})
+}
+
+func metricsURL(p *process) string {
+	_, port, _ := strings.Cut(strings.TrimPrefix(p.logged("listening")["metrics"].(string), "[::]"), ":")
+	return "http://127.0.0.1:" + port
+}
+
+func TestSHUT01OpenRequestsAreAnsweredBeforeTheEnd(t *testing.T) {
+	bt, release := held(t)
+	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0"))
+	names := devices("d", 10)
+	wait := pushes(p.url(), names...)
+	holds(t, metricsURL(p), 10)
+
+	p.signal(syscall.SIGTERM)
+	p.logged("stopping")
+	if len(p.entries("stopped")) != 0 {
+		t.Error("stopped while ten requests wait")
+	}
+	release()
+	for i, a := range wait() {
+		if a.status != 204 {
+			t.Errorf("request %d: %d %s %v, want 204", i, a.status, a.body, a.err)
+		}
+		if !bt.Has(readings, names[i]) {
+			t.Errorf("row %s is not there", names[i])
+		}
+	}
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if all := p.output() + p.stderr.String(); strings.Contains(all, "Server closed") || strings.Contains(all, "closed network connection") {
+		t.Errorf("the end of the listener is logged as a failure:\n%s", all)
+	}
+}
+
+// 20 requests are blocked on the backend when the instance is stopped.
+func TestRUN06StopInTheMiddleOfRequests(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		release bool
+		want    int
+	}{
+		{"the backend comes back", true, 204},
+		{"the backend stays blocked", false, 503},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bt, release := held(t)
+			p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=1h", "PUSHSINK_SHUTDOWN_TIMEOUT=4s"))
+			names := devices("d", 20)
+			wait := pushes(p.url(), names...)
+			holds(t, metricsURL(p), 20)
+			p.signal(syscall.SIGTERM)
+			p.logged("stopping")
+			if c.release {
+				release()
+			}
+			for i, a := range wait() {
+				if a.status != c.want {
+					t.Errorf("request %d: %d %s %v, want %d", i, a.status, a.body, a.err, c.want)
+				}
+				if a.status == 204 && !bt.Has(readings, names[i]) {
+					t.Errorf("row %s is not there", names[i])
+				}
+			}
+			if code := p.wait(); code != 0 {
+				t.Errorf("exit code %d, want 0", code)
+			}
+		})
+	}
+}
+
+// Every time in here but the test's own is minutes: that it ends shows that the three
+// did not wait for the linger.
+func TestSHUT04LingeringRecordsAreFlushedAtOnce(t *testing.T) {
+	gate := make(chan struct{})
+	release := sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(release)
+	bt := scripted.New(t, scripted.Options{Script: func(c *scripted.Call) scripted.Plan {
+		for _, e := range c.Entries {
+			if string(e.RowKey) == "first" {
+				return scripted.Plan{Until: gate}
+			}
+		}
+		return scripted.Plan{}
+	}})
+	bt.AddTable(readings, "m")
+	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_ACK_DEADLINE=600s", "PUSHSINK_REQUEST_TIMEOUT=500s",
+		"PUSHSINK_WRITER_MAX_TIME_IN_BUFFER=400s", "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=450s", "PUSHSINK_SHUTDOWN_TIMEOUT=480s"))
+	first := pushes(p.url(), "first")
+	holds(t, metricsURL(p), 1)
+	names := devices("buffered", 3)
+	wait := pushes(p.url(), names...)
+	holds(t, metricsURL(p), 4)
+
+	p.signal(syscall.SIGTERM)
+	for i, a := range wait() {
+		if a.status != 204 || !bt.Has(readings, names[i]) {
+			t.Errorf("request %d: %d %s %v, row there: %v; want 204 and the row", i, a.status, a.body, a.err, bt.Has(readings, names[i]))
+		}
+	}
+	release()
+	if a := first()[0]; a.status != 204 {
+		t.Errorf("the first request: %d %s %v, want 204", a.status, a.body, a.err)
+	}
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+func TestSHUT06SignalAtAnyMoment(t *testing.T) {
+	bt := scripted.New(t, scripted.Options{})
+	bt.AddTable(readings, "m")
+	reachable := real(t, bt)
+	unreachable := with(reachable, "BIGTABLE_EMULATOR_HOST=127.0.0.1:1") // of two, a process gets the last
+	// The moments are spread over what a start takes here, so that they fall before,
+	// within and after it on a slow machine too.
+	began := time.Now()
+	p := start(t, reachable)
+	p.url()
+	span := 2*time.Since(began) + 100*time.Millisecond
+	p.stop()
+
+	slots := make(chan struct{}, 6)
+	var all sync.WaitGroup
+	for i := range 100 {
+		environ := reachable
+		if i%2 == 1 {
+			environ = unreachable
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			delay := rand.N(span)
+			p := start(t, environ)
+			<-time.After(delay) // the case's own: a signal at a random moment
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Errorf("after %s: %v", delay, err)
+				return
+			}
+			ended := make(chan int, 1)
+			go func() { ended <- p.wait() }()
+			select {
+			case code := <-ended:
+				// Before the program's first line the signal ends it as any process.
+				early := code == -1 && p.output() == ""
+				if code != 0 && !early {
+					t.Errorf("signal after %s: exit code %d, output %s %s", delay, code, p.output(), p.stderr.String())
+				}
+			case <-time.After(patience):
+				t.Errorf("signal after %s: still running %s later; output %s", delay, patience, p.output())
+				p.cmd.Process.Kill()
+				<-ended
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestSHUT07OrderOfTheStop(t *testing.T) {
+	bt := scripted.New(t, scripted.Options{Latency: time.Millisecond})
+	bt.AddTable(readings, "m")
+	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0"))
+	url := p.url()
+
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	for worker := range 8 {
+		load.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				key := fmt.Sprintf("w%d-%d", worker, i)
+				a := post(url+"/v1/routes/telemetry/push", pushBody(key, 1))
+				mu.Lock()
+				statuses[a.status]++
+				mu.Unlock()
+				switch {
+				case a.status == 204 && !bt.Has(readings, key):
+					t.Errorf("%s was acknowledged and is not there", key)
+				case a.err != nil && len(p.entries("stopping")) == 0:
+					t.Errorf("a request failed before the stop: %v", a.err)
+				case a.err == nil && a.status != 204 && a.status != 503:
+					t.Errorf("status %d %s", a.status, a.body)
+				}
+				if a.err != nil {
+					return // the listener is closed
+				}
+			}
+		})
+	}
+	eventually(t, func() (bool, string) {
+		mu.Lock()
+		defer mu.Unlock()
+		return statuses[204] > 200, fmt.Sprintf("200 acknowledged pushes; statuses %v", statuses)
+	})
+	p.signal(syscall.SIGTERM)
+	code := p.wait()
+	close(stop)
+	load.Wait()
+	if code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	var got []string
+	for _, entry := range p.entries("stop step") {
+		got = append(got, entry["step"].(string))
+		if _, err := time.ParseDuration(entry["took"].(string)); err != nil {
+			t.Errorf("step %s: %v", entry["step"], err)
+		}
+	}
+	if want := "close listener, drain requests, close writer, close clients, flush telemetry"; strings.Join(got, ", ") != want {
+		t.Errorf("steps %q, want %q", strings.Join(got, ", "), want)
+	}
+	if last := p.entries("stopped"); len(last) != 1 || last[0]["clean"] != true {
+		t.Errorf("last line %v, want one that says clean", last)
+	}
+}
+
+// A backend that never answers cannot hold the stop: with the default of 8 s the requests
+// would be answered after 5 s, with 400 ms after 250.
+func TestShutdownTimeoutBoundsTheStop(t *testing.T) {
+	bt, _ := held(t)
+	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_SHUTDOWN_TIMEOUT=400ms", "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=1h"))
+	wait := pushes(p.url(), devices("d", 5)...)
+	holds(t, metricsURL(p), 5)
+	began := time.Now()
+	p.signal(syscall.SIGTERM)
+	for i, a := range wait() {
+		if a.status != 503 {
+			t.Errorf("request %d: %d %s %v, want 503", i, a.status, a.body, a.err)
+		}
+	}
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("the stop took %s, want some 400 ms", took)
+	}
+	if got := p.entries("stopping"); len(got) != 1 || got[0]["budget"] != "400ms" {
+		t.Errorf("the logged budget: %v, want 400ms", got)
+	}
+}
+
+// A client that sends its body a byte now and then is answered too.
+func TestStopDoesNotWaitForSlowBodies(t *testing.T) {
+	bt := scripted.New(t, scripted.Options{})
+	bt.AddTable(readings, "m")
+	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_SHUTDOWN_TIMEOUT=800ms", "PUSHSINK_READ_BODY_TIMEOUT=1h", "PUSHSINK_ACK_DEADLINE=600s", "PUSHSINK_REQUEST_TIMEOUT=500s"))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/routes/telemetry/push HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n{\"message\":")
+	reaches(t, metricsURL(p), "pushsink_http_body_held_bytes", 11)
+	p.signal(syscall.SIGTERM)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("no answer: %v", err)
+	}
+	if resp.StatusCode/100 == 2 {
+		t.Errorf("status %d of a push whose body never ended", resp.StatusCode)
+	}
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// closeReserve is what the writer leaves of the budget when it has to cancel requests:
+// it waits up to 250 ms for their ends, and clients and telemetry come after it.
+const closeReserve = 500 * time.Millisecond
+
+// stop drains and closes in the order that loses nothing: first nobody gets in, then those
+// inside are answered, and only then what they needed goes away. All of it fits in
+// SHUTDOWN_TIMEOUT. What was never opened is left out.
+func (srv *server) stop() error {
+	budget := srv.settings.ShutdownTimeout
+	logger := srv.logger
+	if srv.http == nil {
+		logger = slog.New(slog.DiscardHandler) // it never ran; the error says why
+	}
+	s, cancel := newStopper(logger, budget)
+	defer cancel()
+	if srv.http != nil {
+		s.step("close listener", func(context.Context) error {
+			srv.ready.Drain()
+			srv.http.SetKeepAlivesEnabled(false)
+			err := srv.listener.Close()
+			<-srv.served // its error is the closed listener
+			return err
+		})
+		s.step("drain requests", func(ctx context.Context) error {
+			srv.writer.Drain(s.began.Add(budget * 5 / 8))
+			cut := time.AfterFunc(time.Until(s.began.Add(budget*6/8)), srv.conns.stopReading)
+			defer cut.Stop()
+			ctx, cancel := context.WithDeadline(ctx, s.began.Add(budget*7/8))
+			defer cancel()
+			if err := srv.http.Shutdown(ctx); err != nil {
+				_ = srv.http.Close() // of a connection that is broken anyway
+				return err
+			}
+			return nil
+		})
+	}
+	if srv.writer != nil {
+		s.step("close writer", func(ctx context.Context) error {
+			ctx, cancel := context.WithDeadline(ctx, s.began.Add(budget-closeReserve))
+			defer cancel()
+			err := srv.writer.Close(ctx)
+			if errors.Is(err, context.DeadlineExceeded) {
+				// Every caller was answered, so this loses nothing that was acknowledged.
+				srv.logger.Warn("requests to the backend were cancelled after their callers were answered")
+				return nil
+			}
+			return err
+		})
+	}
+	if srv.backend != nil {
+		s.step("close clients", func(ctx context.Context) error {
+			if srv.ready != nil {
+				srv.endChecks()
+				srv.ready.wait()
+			}
+			srv.backend.Close()
+			if srv.memory != nil {
+				srv.memory.Close()
+			}
+			if srv.letters != nil {
+				return srv.letters.Close(ctx)
+			}
+			return nil
+		})
+	}
+	if srv.telemetry != nil {
+		s.step("flush telemetry", srv.telemetry.close)
+	}
+	return s.done()
+}
