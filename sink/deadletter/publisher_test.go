@@ -467,7 +467,7 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 		<-open
 		return nil
 	}}
-	p := newPublisher(t, f.start(t))
+	p := newPublisher(t, f.start(t), func(c *Config) { c.Timeout = 500 * time.Millisecond })
 	done := make(chan error)
 	go func() { done <- p.Publish(t.Context(), testLetter("1")) }()
 	for f.calls.Load() == 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/pubsub/v2"
+
 	"github.com/pushsink/pushsink/schema"
 )
 

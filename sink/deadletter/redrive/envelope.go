@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/pushsink/pushsink/schema"
 )
 
@@ -111,6 +113,9 @@ func unwrap(r *schema.Record, h http.Header) error {
 		}
 		if _, twice := h[name]; twice {
 			return errors.New("two attributes have one header name")
+		}
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(v) {
+			return errors.New("an attribute cannot be a header")
 		}
 		h[name] = []string{v}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
 	"github.com/pushsink/pushsink/sink/deadletter"
 )
 

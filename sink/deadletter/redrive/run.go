@@ -9,10 +9,11 @@ import (
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/cespare/xxhash/v2"
-	"github.com/pushsink/pushsink/schema"
-	"github.com/pushsink/pushsink/sink/deadletter"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/pushsink/pushsink/schema"
+	"github.com/pushsink/pushsink/sink/deadletter"
 )
 
 // maxHeld bounds the letters a run leaves alone and remembers, by ids of some 200 bytes.
