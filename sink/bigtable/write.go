@@ -41,18 +41,23 @@ type request struct {
 // Write sends batch as one MutateRows call.
 func (s *Sink) Write(ctx context.Context, d sink.Dest, batch []sink.Entry) []sink.Outcome {
 	r := &request{sink: s, dest: d, outs: make([]sink.Outcome, len(batch)), entries: make([]*payload, len(batch))}
-	r.build(batch)
-	if len(r.sent) > 0 {
+	size := r.choose(batch)
+	if total := headerSize(d, r.prof) + size; total > maxRequestBytes {
+		// Not sent: refused here as the client would refuse it.
+		err := &schema.Error{Code: schema.TooLarge, Detail: fmt.Sprintf("a request of %d bytes: the limit of Bigtable is %d (256 MiB)", total, maxRequestBytes)}
+		r.rest(sink.Outcome{Kind: sink.Rejected, Scope: sink.ScopeBatch, Err: err})
+	} else if len(r.sent) > 0 {
+		r.build(batch, size)
 		r.send(ctx)
 	}
 	s.metrics.attempt(d, r.outs)
 	return r.outs
 }
 
-// build encodes the request. A request carries one app profile: entries whose route uses
-// another than the first one's, and those behind them in their row, wait for the next.
-func (r *request) build(batch []sink.Entry) {
-	size := 0
+// choose decides which entries are sent, and returns at most how many bytes they take. A
+// request carries one app profile: entries whose route uses another than the first one's,
+// and those behind them in their row, wait for the next.
+func (r *request) choose(batch []sink.Entry) (size int) {
 	first := true
 	var heldKeys map[string]bool
 	for i := range batch {
@@ -78,6 +83,11 @@ func (r *request) build(batch []sink.Entry) {
 		r.sent = append(r.sent, i)
 		size += framed(len(p.wire))
 	}
+	return size
+}
+
+// build encodes the entries that are sent, those of one row as one.
+func (r *request) build(batch []sink.Entry, size int) {
 	r.raw = make([]byte, 0, size)
 	r.rows = make([][]int, 0, len(r.sent))
 	if len(r.sent) == 1 {
@@ -111,14 +121,7 @@ func (r *request) build(batch []sink.Entry) {
 func (r *request) send(ctx context.Context) {
 	c := r.sink.open(r.dest.Instance)
 	if c == nil {
-		r.rest(func(int) sink.Outcome {
-			return sink.Outcome{Kind: sink.Undecided, Scope: sink.ScopeBatch, Err: errNotOpen}
-		})
-		return
-	}
-	if total := headerSize(r.dest, r.prof) + len(r.raw); total > maxRequestBytes {
-		err := &schema.Error{Code: schema.TooLarge, Detail: fmt.Sprintf("a request of %d bytes: the limit of Bigtable is %d (256 MiB)", total, maxRequestBytes)}
-		r.rest(func(int) sink.Outcome { return sink.Outcome{Kind: sink.Rejected, Scope: sink.ScopeBatch, Err: err} })
+		r.rest(sink.Outcome{Kind: sink.Undecided, Scope: sink.ScopeBatch, Err: errNotOpen})
 		return
 	}
 	name := tableName(r.dest)
@@ -191,8 +194,8 @@ func (r *request) failed(err error) {
 }
 
 // rest settles every entry that was to be sent.
-func (r *request) rest(f func(i int) sink.Outcome) {
+func (r *request) rest(o sink.Outcome) {
 	for _, i := range r.sent {
-		r.outs[i] = f(i)
+		r.outs[i] = o
 	}
 }

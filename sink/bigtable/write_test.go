@@ -227,7 +227,7 @@ func TestWriteBTVAL07TooLarge(t *testing.T) {
 	for i := range 3 {
 		e := b.entry(0, row(fmt.Sprint(i)))
 		p := *e.Payload.(*payload)
-		p.wire = append(slices.Clone(p.wire), wire...)
+		p.wire = wire
 		e.Payload = &p
 		es = append(es, e)
 	}
