@@ -39,7 +39,7 @@ func (a *attempt) batchWrite(ctx context.Context) {
 	})
 	switch {
 	case err == nil:
-	case status.Code(err) == codes.Unimplemented && a.sink.cfg.Endpoint != "":
+	case status.Code(err) == codes.Unimplemented && a.sink.cfg.emulated():
 		a.c.withoutBatchWrite()
 		a.commitEach(ctx, sent)
 	default:
@@ -95,7 +95,7 @@ func (c *client) probeBatchWrite(ctx context.Context) error {
 	switch code := status.Code(err); {
 	case code != codes.Unimplemented && meaningOf(code) == refusal, err == nil:
 		return nil
-	case code == codes.Unimplemented && c.cfg.Endpoint != "":
+	case code == codes.Unimplemented && c.cfg.emulated():
 		c.withoutBatchWrite()
 		return nil
 	case code == codes.Unimplemented:

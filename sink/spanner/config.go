@@ -59,10 +59,14 @@ type Config struct {
 	// Meter gets the counter of duplicates. May be nil.
 	Meter metric.Meter
 
-	// Test seams; zero = the service's limit, the clock.
+	// Test seams; zero = the service's limit, the clock, as Endpoint says.
 	maxRequest int
 	clock      func() time.Time
+	asService  bool
 }
+
+// emulated: the endpoint is an emulator, which may lack what the service has.
+func (c *Config) emulated() bool { return c.Endpoint != "" && !c.asService }
 
 // DefaultConfig names no database: it has no default.
 func DefaultConfig() Config {
@@ -73,21 +77,33 @@ func DefaultConfig() Config {
 func DefaultOptions() sink.Options { return sink.DefaultSpannerOptions() }
 
 // Options puts the bounds on cells and mutations into o. The writer adds up one cost per
-// entry, and an entry is any number of cells and mutations, so the cost of an entry is
-// whichever share of its bound is larger, counted in cells: a batch that keeps the sum
-// keeps both bounds.
+// entry, and an entry is any number of cells and mutations, so an entry costs whichever
+// share of its bound is larger: a batch that keeps the sum keeps both bounds. Where all
+// entries are alike it reaches the nearer bound exactly. The unit is one cell where the
+// bound on cells is a multiple of that on mutations, as it is by default.
 func (c *Config) Options(o sink.Options) sink.Options {
-	o.MaxBatchCost = c.MaxBatchCells
+	perCell, _ := c.shares()
+	o.MaxBatchCost = perCell * c.MaxBatchCells
 	o.MaxBatchEntries = min(o.MaxBatchEntries, c.MaxBatchMutations)
 	o.LoneOverCost = true
 	o.MergeKeys = false
 	return o
 }
 
+// shares are the smallest whole costs of a cell and of a mutation that make both bounds
+// the same sum.
+func (c *Config) shares() (perCell, perMutation int) {
+	g := c.MaxBatchCells
+	for r := c.MaxBatchMutations; r != 0; {
+		g, r = r, g%r
+	}
+	return c.MaxBatchMutations / g, c.MaxBatchCells / g
+}
+
 // cost is what an entry counts to [sink.Options.MaxBatchCost].
 func (c *Config) cost(cells, mutations int) int {
-	perMutation := (mutations*c.MaxBatchCells + c.MaxBatchMutations - 1) / c.MaxBatchMutations
-	return max(1, cells, perMutation)
+	perCell, perMutation := c.shares()
+	return max(1, cells*perCell, mutations*perMutation)
 }
 
 func (c *Config) now() time.Time {
