@@ -24,8 +24,8 @@ import (
 //     one entry (buffered also by what comes back to be sent again).
 //  5. An entry whose caller left is sent no more. If it is open its request goes on, it
 //     keeps its place in the caps and its key, and its outcome reaches nobody.
-//  6. A lane in the due list may send now; a lane that may send later than now has the
-//     time for it in timers. So nothing waits without a request, a timer or a cap.
+//  6. A lane that may send now is in the due list, one that may send later than now has
+//     the time for it in timers. So nothing waits without a request, a timer or a cap.
 //  7. An instance takes batches only while open. opening, open, draining and closing
 //     ones count against MaxActiveInstances.
 //  8. A route's rejections are settled as Rejected only while its trip gate is not shut.

@@ -116,6 +116,7 @@ func (c *core) pumpInstances(now time.Time) {
 			c.started = append(c.started, work{kind: doOpen, inst: n})
 			continue
 		default:
+			n.retryAt = time.Time{} // a slot is awaited, not a time
 			starved++
 		}
 		i++

@@ -8,11 +8,17 @@ const maxHint = time.Minute
 // backoff is the wait before the attempt after the n-th failure: doubling, jittered by
 // +-25 %, and never shorter than the service's hint.
 func (c *core) backoff(b Backoff, n int, hint time.Duration) time.Duration {
+	return backoff(b, n, hint, c.rand())
+}
+
+// backoff with a given jitter, 0 to 1: entries that fail together come back together,
+// not each by itself.
+func backoff(b Backoff, n int, hint time.Duration, jitter float64) time.Duration {
 	d := b.Initial
 	for i := 1; i < n && d < b.Max; i++ {
 		d = min(2*d, b.Max)
 	}
-	d = time.Duration(float64(d) * (0.75 + 0.5*c.rand()))
+	d = time.Duration(float64(d) * (0.75 + 0.5*jitter))
 	return max(d, min(hint, maxHint), time.Millisecond)
 }
 

@@ -20,6 +20,7 @@ type verdict struct {
 	cause    error
 	applied  bool
 	answered bool // something came back other than pause or missing
+	jitter   float64
 }
 
 // wrote takes the outcomes of an open request. broken is set when the backend panicked;
@@ -36,7 +37,7 @@ func (c *core) wrote(now time.Time, r *request, outs []Outcome, broken error, sl
 		broken = because(ErrBackend, errShort)
 	}
 
-	var v verdict
+	v := verdict{jitter: c.rand()}
 	var suspects, kept []*item
 	var keptUntil time.Time
 	// The rest of a cohort's key. Only a cohort of a single key has one, and a single
@@ -201,7 +202,7 @@ func (c *core) judge(now time.Time, r *request, it *item, o Outcome, alone, brok
 			v.hint = max(v.hint, o.RetryAfter)
 		} else {
 			v.answered = true
-			at = now.Add(c.backoff(c.o.Retry, it.tries, o.RetryAfter))
+			at = now.Add(backoff(c.o.Retry, it.tries, o.RetryAfter, v.jitter))
 		}
 		if it.settled {
 			return over, at
