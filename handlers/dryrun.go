@@ -22,39 +22,39 @@ func (h *api) serveDryrun(w http.ResponseWriter, r *http.Request, rt *route) {
 		return
 	}
 	rec, err := h.dryRecord(rt, r, body)
-	if err == nil {
-		var out []byte
-		if out, err = explain(rt, &rec); err == nil {
-			w.Header().Set("Content-Type", "application/json")
-			setNoStore(w.Header())
-			_, _ = w.Write(append(out, '\n'))
-			return
-		}
-	}
-	var e *schema.Error
-	if !errors.As(err, &e) {
-		refuse(w, r, http.StatusInternalServerError, "an internal error")
+	if err != nil {
+		x.refuseBody(err)
 		return
 	}
-	status := http.StatusUnprocessableEntity
-	if e.Code == schema.BadEnvelope {
-		status = http.StatusBadRequest
+	out, err := explain(rt, &rec)
+	var e *schema.Error
+	switch {
+	case err == nil:
+		w.Header().Set("Content-Type", "application/json")
+		setNoStore(w.Header())
+		_, _ = w.Write(append(out, '\n'))
+	case errors.As(err, &e):
+		p := problem{status: http.StatusUnprocessableEntity, code: e.Code, detail: e.Detail, pointer: e.Pointer}
+		p.send(w)
+	default:
+		refuse(w, r, http.StatusInternalServerError, "an internal error")
 	}
-	p := problem{status: status, code: e.Code, detail: e.Detail, pointer: e.Pointer}
-	p.send(w)
 }
 
 // dryRecord makes a record of a dry run's body: a push delivery where it is one, and otherwise
 // a payload as /records takes it.
 func (h *api) dryRecord(rt *route, r *http.Request, body *buffer) (schema.Record, error) {
-	var rec schema.Record
-	if wrapped(body.b) {
-		d := h.deliveries.get()
-		if _, err := h.decodePush(rt, r, d, body, &rec); err != nil {
-			return rec, err
+	if e := envelopeOf(rt.Envelope, r.Header); e != schema.WrappedEnvelope || wrapped(body.b) {
+		d, it := new(delivery), new(item)
+		if _, bad := h.decodePush(rt, r.Header, d, body, it); bad != nil {
+			return it.rec, bad
 		}
-		return rec, nil
+		if it.refused != nil {
+			return it.rec, it.refused
+		}
+		return it.rec, nil
 	}
+	var rec schema.Record
 	records, err := split(body.b, 1)
 	if err != nil {
 		return rec, err
@@ -64,16 +64,20 @@ func (h *api) dryRecord(rt *route, r *http.Request, body *buffer) (schema.Record
 	}
 	rec.Data = body.b[records[0].from:records[0].to]
 	rec.Published = h.arrivals.next()
+	ids := newIDs(r.Header.Get("Idempotency-Key"))
+	rec.ID, _ = ids.of(0, rec.Data) // as /records would
 	return rec, nil
 }
 
-// refuseBody answers a body that could not be read to its end.
+// refuseBody answers a body that could not be read to its end, or is none of the endpoint's.
 func (x *exchange) refuseBody(err error) {
 	t := tally{cut: cutOf(err)}
 	p := problem{status: t.status(batch)}
 	p.code, p.detail, p.pointer = (&report{tally: t}).reason(p.status, err)
 	setRetryAfter(x.w.Header(), p.status, 0)
-	leaveBody(x.w, x.r)
+	if !x.wire.ended {
+		leaveBody(x.w, x.r)
+	}
 	p.send(x.w)
 }
 

@@ -354,7 +354,7 @@ func (f *fixture) read(resp *http.Response) answer {
 		f.t.Fatal(err)
 	}
 	a := answer{status: resp.StatusCode, header: resp.Header, body: string(b)}
-	if strings.HasSuffix(resp.Header.Get("Content-Type"), "json") && resp.Header.Get("Content-Type") != "application/x-ndjson" {
+	if resp.Header.Get("Content-Type") == problemType || strings.HasPrefix(a.body, `{"received":`) {
 		if err := json.Unmarshal(b, &a, json.MatchCaseInsensitiveNames(true), jsontext.AllowDuplicateNames(false)); err != nil {
 			f.t.Fatalf("answer is not JSON: %v: %s", err, b)
 		}

@@ -34,6 +34,9 @@ type group struct {
 // prepare maps and encodes an item.
 func (h *api) prepare(rt *route, g *group, it *item) {
 	it.entry = -1
+	if it.refused != nil {
+		return
+	}
 	if int64(len(it.rec.Data)) > h.limits.MaxRecordBytes {
 		it.refused = h.recordTooLarge()
 		return

@@ -77,22 +77,49 @@ func (x *exchange) readRecord(rt *route, d *delivery, it *item) error {
 	if err != nil {
 		return err
 	}
-	buf, bad := x.h.decodePush(rt, x.r, d, body, &it.rec)
-	if bad != nil {
+	var bad *schema.Error
+	if d.group.buf, bad = x.h.decodePush(rt, x.r.Header, d, body, it); bad != nil {
 		return bad
 	}
-	d.group.buf = buf
 	return nil
 }
 
-// decodePush takes body over and gives the buffer that the record's payload stands in.
-func (h *api) decodePush(rt *route, r *http.Request, d *delivery, body *buffer, rec *schema.Record) (*buffer, *schema.Error) {
-	payload, err := d.envelope.decode(body.b, &h.buffers, rec)
-	h.buffers.put(body)
-	if err != nil {
-		return nil, err
+// decodePush makes it.rec of a delivery, by the route's envelope. It takes body over and gives
+// the buffer that the payload stands in. A payload that the route does not take is it.refused;
+// the error is an envelope that cannot be read.
+func (h *api) decodePush(rt *route, header http.Header, d *delivery, body *buffer, it *item) (*buffer, *schema.Error) {
+	switch envelopeOf(rt.Envelope, header) {
+	case schema.UnwrappedEnvelope:
+		if bad := unwrapped(header, body.b, &it.rec); bad != nil {
+			h.buffers.put(body)
+			return nil, bad
+		}
+		return body, nil
+	case schema.CloudEventsEnvelope:
+		buf, refused, bad := d.cloudEvent(header, body, &h.buffers, rt.Format, &it.rec)
+		it.refused = refused
+		return buf, bad
+	default:
+		payload, bad := d.envelope.decode(body.b, &h.buffers, &it.rec)
+		h.buffers.put(body)
+		return payload, bad
 	}
-	return payload, nil
+}
+
+// envelopeOf settles auto. A named envelope is not second-guessed.
+func envelopeOf(e schema.Envelope, h http.Header) schema.Envelope {
+	switch e {
+	case schema.WrappedEnvelope, schema.UnwrappedEnvelope, schema.CloudEventsEnvelope:
+		return e
+	}
+	switch {
+	case h[messageIDHeader] != nil:
+		return schema.UnwrappedEnvelope
+	case isCloudEvent(h):
+		return schema.CloudEventsEnvelope
+	default:
+		return schema.WrappedEnvelope
+	}
 }
 
 func refuseCoding(w http.ResponseWriter, r *http.Request) {
