@@ -218,6 +218,18 @@ func (c *core) audit(now time.Time) error {
 	if c.waiting.n > 0 && c.room() {
 		return fmt.Errorf("a call waits though there is room")
 	}
+	gates := []*gate{}
+	for _, s := range c.routes {
+		gates = append(gates, &s.trip, &s.fatal)
+	}
+	for _, l := range c.lanes {
+		gates = append(gates, &l.fatal)
+	}
+	for _, g := range gates {
+		if g.holder != nil && (!g.shut || g.holder.settled) {
+			return fmt.Errorf("a gate waits for an entry that is done")
+		}
+	}
 	active, opening, inRecent, incident := 0, 0, 0, 0
 	for name, n := range c.instances {
 		if n.entries != perInst[n] || n.busy != busy[n] {

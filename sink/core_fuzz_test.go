@@ -106,14 +106,14 @@ func newWorld(b []byte) *world {
 	o := DefaultBigtableOptions()
 	o.MergeKeys = w.upTo(2) == 0
 	o.LoneOverCost = true
-	o.MaxBatchEntries = 1 + w.upTo(9)
-	o.MaxBatchBytes = int64(1 + w.upTo(30))
-	o.MaxBatchCost = 1 + w.upTo(20)
+	o.MaxBatchEntries = 1 + w.upTo(32)
+	o.MaxBatchBytes = int64(1 + w.next())
+	o.MaxBatchCost = 1 + w.upTo(40)
 	o.MaxInFlightRequests = 1 + w.upTo(6)
 	o.MaxInFlightRequestsDest = 1 + w.upTo(4)
-	o.MaxInFlightEntries = 1 + w.upTo(40)
-	o.MaxInFlightBytes = int64(1 + w.upTo(200))
-	o.MaxBuffered = 1 + w.upTo(40)
+	o.MaxInFlightEntries = 1 + w.upTo(80)
+	o.MaxInFlightBytes = int64(1 + 2*w.next())
+	o.MaxBuffered = 1 + w.upTo(80)
 	o.MaxTimeInBuffer = time.Duration(w.upTo(3)) * 10 * time.Millisecond
 	o.MaxRecordBytes = 60
 	o.AdmissionTimeout = time.Duration(w.upTo(3)) * 250 * time.Millisecond

@@ -33,6 +33,9 @@ func (c *core) lost(l *lane, now time.Time, hint time.Duration, cause error) {
 	c.incident.lanes++
 	l.inIncident = true
 	l.round = c.incident.round
+	if now.Before(c.incident.next) {
+		l.round-- // the first try of a lane that comes between two rounds is not a new one
+	}
 	l.retryAt = now
 }
 

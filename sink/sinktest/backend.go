@@ -130,15 +130,19 @@ func (b *Backend) Open(ctx context.Context, instance string) error {
 		b.blame("instance %s opened twice", instance)
 	}
 	b.mu.Unlock()
+	opened := false
+	defer func() { // OpenFunc may panic
+		if !opened {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			delete(b.clients, instance)
+		}
+	}()
 	err := sleep(ctx, b.OpenLatency)
 	if err == nil && b.OpenFunc != nil {
 		err = b.OpenFunc(ctx, instance)
 	}
-	if err != nil {
-		b.mu.Lock()
-		delete(b.clients, instance)
-		b.mu.Unlock()
-	}
+	opened = err == nil
 	return err
 }
 
