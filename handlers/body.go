@@ -142,7 +142,7 @@ func (x *exchange) openBody(limit int64, option string) error {
 		}
 		x.content.src, x.content.close = src, src.release
 	case zstandard:
-		src, err := x.h.codecs.zstd(&x.wire)
+		src, err := x.h.codecs.zstd(&zstdFrames{src: &x.wire, charge: x.charge})
 		if err != nil {
 			return brokenUnless(err)
 		}

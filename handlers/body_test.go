@@ -345,3 +345,70 @@ func TestStreamMemoryDoesNotGrow(t *testing.T) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// A frame's window is charged before the decoder takes the memory, in whatever frame it comes.
+func TestZstdWindowsAreCharged(t *testing.T) {
+	frame := func(window int, content string) string {
+		var b bytes.Buffer
+		z, err := zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(z, content)
+		z.Flush() // without it a short frame has the content's size as its window
+		z.Close()
+		return b.String()
+	}
+	skippable := "\x50\x2a\x4d\x18\x05\x00\x00\x00hello"
+	const line = "{\"id\":\"a\"}\n"
+	f := newFixture(t, func(f *fixture) { f.config.Limits.BodyBytesInFlight = 4 << 20 })
+	for _, c := range []struct {
+		name, body string
+		status     int
+	}{
+		{"a window that fits", frame(2<<20, line), 200},
+		{"a window beyond the budget", frame(8<<20, line), 429},
+		{"in the second frame", frame(1<<20, line) + frame(8<<20, line), 429},
+		{"behind a skippable frame", skippable + frame(8<<20, line), 429},
+		{"many that fit, one after the other", strings.Repeat(frame(2<<20, line), 20), 200},
+		{"skippable frames between", skippable + frame(1<<20, line) + skippable + zst(t, line), 200},
+		{"a window above the largest", frame(16<<20, line), 429},
+	} {
+		r := f.request("POST", "/v1/routes/r/records", c.body, "Content-Type", "application/x-ndjson", "Content-Encoding", "zstd")
+		for _, trickled := range []bool{false, true} {
+			if trickled {
+				r = f.request("POST", "/v1/routes/r/records", c.body, "Content-Type", "application/x-ndjson", "Content-Encoding", "zstd")
+				trickle(r)
+			}
+			if a := f.do(r); a.status != c.status {
+				t.Errorf("%s: got %d, want %d: %s", c.name, a.status, c.status, a.body)
+			}
+		}
+	}
+	g := newFixture(t)
+	if a := g.records("x-ndjson", frame(16<<20, line), "Content-Encoding", "zstd"); a.status != 400 {
+		t.Errorf("a window above RFC 9659's: %d %s", a.status, a.body)
+	}
+}
+
+// FuzzZstdFrames holds the walk to the decoder: a stream that decodes was followed to its end.
+func FuzzZstdFrames(f *testing.F) {
+	f.Add([]byte(zst(f, "a", "", strings.Repeat("b", 1000))), uint8(1))
+	f.Add([]byte("\x50\x2a\x4d\x18\x05\x00\x00\x00hello"+zst(f, "x")), uint8(3))
+	f.Fuzz(func(t *testing.T, body []byte, step uint8) {
+		total := int64(0)
+		w := &zstdFrames{src: stepped{bytes.NewReader(body), int(step) + 1}, charge: func(n int64) bool { total += n; return n > 0 }}
+		z, err := zstd.NewReader(w, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+		if err != nil {
+			return
+		}
+		defer z.Close()
+		_, err = io.Copy(io.Discard, z)
+		if err == nil && len(body) > 0 && (w.lost || w.block || w.skip > 0 || len(w.head) > 0) {
+			t.Fatalf("not followed: %+v", w)
+		}
+		if total > maxZstdWindow {
+			t.Fatalf("charged %d", total)
+		}
+	})
+}

@@ -13,6 +13,8 @@ import (
 type item struct {
 	rec   schema.Record
 	index int
+	// mutation is what the mapping made of it.
+	mutation schema.Mutation
 	// entry is the record's place in group.entries; -1 = it has none.
 	entry int
 	// refused is why the record cannot become an entry, for the route's policy.
@@ -41,16 +43,16 @@ func (h *api) prepare(rt *route, g *group, it *item) {
 		it.refused = h.recordTooLarge()
 		return
 	}
-	m, err := rt.mapper.Apply(&it.rec)
-	if err != nil {
+	var err error
+	if it.mutation, err = rt.mapper.Apply(&it.rec); err != nil {
 		it.decline(err)
 		return
 	}
-	if m.Skip != schema.NotSkipped {
+	if it.mutation.Skip != schema.NotSkipped {
 		it.v = verdict{fate: skipped}
 		return
 	}
-	e, err := rt.Target.Encode(&it.rec, &m)
+	e, err := rt.Target.Encode(&it.rec, &it.mutation)
 	if err != nil {
 		it.decline(err)
 		return
@@ -112,7 +114,9 @@ func (h *api) settleGroup(ctx context.Context, rt *route, g *group, k kind) {
 			refused = append(refused, it)
 		}
 	}
-	h.applyPolicy(ctx, rt, g, refused)
+	if len(refused) > 0 {
+		h.applyPolicy(ctx, rt, g, refused)
+	}
 }
 
 // ownError are the codes of a batch's records that no policy takes: a bad line is reported to

@@ -40,16 +40,16 @@ func newIDs(key string) ids {
 // how many equal ones came before it, so that a caller who sends only the failed ones again
 // keeps their ids. fresh reports that the record is the first of its kind.
 func (d *ids) of(index int, data []byte) (id string, fresh bool) {
+	var room [maxKey + hashChars + 24]byte
+	b := append(room[:0], d.prefix...)
+	b = append(b, ':')
 	if d.seen == nil {
-		return d.prefix + ":" + strconv.Itoa(index), false
+		return string(strconv.AppendInt(b, int64(index), 10)), false
 	}
 	sum := sha256.Sum256(data)
 	h := binary.BigEndian.Uint64(sum[:])
 	d.seen[h]++
 	n := d.seen[h]
-	b := make([]byte, 0, len(d.prefix)+hashChars+12)
-	b = append(b, d.prefix...)
-	b = append(b, ':')
 	var text [44]byte
 	base64.RawURLEncoding.Encode(text[:], sum[:])
 	b = append(b, text[:hashChars]...)

@@ -114,8 +114,9 @@ func (p *report) appendMembers(b []byte) []byte {
 }
 
 // observe counts what note has not: records without a code, and a malformed body.
-func (p *report) observe(code schema.Code) {
+func (p *report) observe(cause error) {
 	if p.cut == cutMalformed {
+		code, _, _ := p.reason(http.StatusBadRequest, cause)
 		p.observer.Records(p.route, ResultMalformed, code, 1)
 	}
 	if n := p.by[written]; n > 0 {
@@ -154,8 +155,7 @@ func (v verdict) result() Result {
 // was cut, nil when it was not.
 func (x *exchange) answer(p *report, k kind, cause error) {
 	status := p.status(k)
-	code, detail, pointer := p.reason(status, cause)
-	p.observe(code)
+	p.observe(cause)
 	h := x.w.Header()
 	setRetryAfter(h, status, p.retryAfter)
 	if !x.wire.ended {
@@ -176,6 +176,7 @@ func (x *exchange) answer(p *report, k kind, cause error) {
 		_, _ = x.w.Write(append(p.appendMembers(b), "}\n"...))
 		return
 	}
+	code, detail, pointer := p.reason(status, cause)
 	e := problem{status: status, code: code, detail: detail, pointer: pointer, batch: p}
 	e.send(x.w)
 }

@@ -69,6 +69,14 @@ const noRecords = "the sink cannot take records of this route: see /health/route
 // verdictOf reads an outcome of the writer. A rejection is still to be put to the route's
 // policy; everything that is not clearly applied is not written.
 func verdictOf(o sink.Outcome, l *Limits) verdict {
+	if o.Acknowledges() && o.Err == nil {
+		return verdict{fate: written}
+	}
+	return failure(o, l)
+}
+
+// failure reads an outcome that does not acknowledge.
+func failure(o sink.Outcome, l *Limits) verdict {
 	v := verdict{retryAfter: o.RetryAfter}
 	var e *schema.Error
 	if errors.As(o.Err, &e) {
@@ -82,8 +90,6 @@ func verdictOf(o sink.Outcome, l *Limits) verdict {
 		return v
 	}
 	switch {
-	case o.Acknowledges() && o.Err == nil:
-		return verdict{fate: written}
 	case o.Acknowledges():
 		return verdict{code: schema.Internal, detail: "the writer contradicted itself"}
 	case errors.Is(o.Err, sink.ErrTripped):
