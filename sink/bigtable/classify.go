@@ -222,11 +222,13 @@ func (r *request) noFamily(f failure, entries []int) noFamily {
 		return noFamily{}
 	}
 	text := f.text
-	r.quotable(entries, len(text), func(s string) bool {
-		if marks(s) {
-			text = strings.ReplaceAll(text, s, "")
-		}
-		return true
+	q := quotes(text, len(text))
+	r.held(entries, func(data []byte) {
+		q.in(data, func(form string) {
+			if marks(form) {
+				text = strings.ReplaceAll(text, form, "")
+			}
+		})
 	})
 	if !marks(text) {
 		return noFamily{}

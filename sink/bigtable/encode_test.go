@@ -210,11 +210,7 @@ func TestEncodeOnePastTheRequestLimit(t *testing.T) {
 
 func BenchmarkEncode(b *testing.B) {
 	r := encoder(b)
-	m := row("device-0042#9223370336854775807")
-	for _, c := range []string{"temperature", "humidity", "pressure", "location", "status"} {
-		m.Bigtable.Ops = append(m.Bigtable.Ops, set("f", c, strings.Repeat("v", 90)))
-	}
-	m.Bigtable.Ops = m.Bigtable.Ops[1:]
+	m := telemetry(42)
 	rec := &schema.Record{ID: "1"}
 	b.Run("wire", func(b *testing.B) {
 		b.ReportAllocs()

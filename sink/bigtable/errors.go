@@ -57,53 +57,97 @@ func (r *request) quoteFree(f failure, entries []int) string {
 	}
 	text := f.text
 	clean := true
-	r.quotable(entries, needle, func(s string) bool {
-		clean = !strings.Contains(text, s)
-		return clean
+	q := quotes(text, needle)
+	r.held(entries, func(data []byte) {
+		clean = clean && !q.in(data, func(string) {})
 	})
 	if !clean {
 		return f.code.String()
 	}
 	if len(text) > maxDetail {
-		text = strings.ToValidUTF8(text[:maxDetail], "") + "..."
+		text = text[:maxDetail] + "..."
 	}
 	return f.code.String() + ": " + strings.ToValidUTF8(text, "")
 }
 
-// quotable calls f with everything of the entries that a text might quote, at most its
-// first limit bytes, in each form it might have there, until f returns false.
-func (r *request) quotable(entries []int, limit int, f func(string) bool) {
-	on := true
-	forms := func(b []byte) {
-		if len(b) == 0 || !on {
-			return
+// held calls f with every key, qualifier and value of the entries.
+func (r *request) held(entries []int, f func(data []byte)) {
+	for _, i := range entries {
+		p := r.entries[i]
+		fields(p.wire[:p.muts], func(_ protowire.Number, key []byte) { f(key) })
+		p.each(func(_, qualifier, value []byte) {
+			f(qualifier)
+			f(value)
+		})
+	}
+}
+
+// quoted looks for data in a text, in each form it may have there: as it is, escaped, in
+// hexadecimal, in base64.
+type quoted struct {
+	text  string
+	limit int // data is looked for by its first bytes, as many as this
+	// The longest run of letters, digits, + and /: nothing encoded that is longer is there.
+	run int
+}
+
+func quotes(text string, limit int) quoted {
+	q := quoted{text: text, limit: limit}
+	n := 0
+	for i := range len(text) {
+		switch c := text[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '+', c == '/', c == '-', c == '_':
+			n++
+			q.run = max(q.run, n)
+		default:
+			n = 0
 		}
-		short := string(b[:min(len(b), limit)])
-		quoted := strconv.Quote(short)
-		quoted = quoted[1 : len(quoted)-1]
-		ascii := strconv.QuoteToASCII(short)
-		ascii = ascii[1 : len(ascii)-1]
-		encoded := base64.StdEncoding.EncodeToString([]byte(short))
-		// The last quantum depends on what follows where the value was cut.
-		encoded = strings.TrimRight(encoded, "=")
-		if len(b) > limit {
-			encoded = encoded[:len(encoded)-1]
+	}
+	return q
+}
+
+// in calls found with each form of data that is in the text, and reports whether any is.
+func (q quoted) in(data []byte, found func(form string)) (any bool) {
+	if len(data) == 0 || len(q.text) == 0 {
+		return false
+	}
+	cut := len(data) > q.limit
+	data = data[:min(len(data), q.limit)]
+	look := func(form string) {
+		if strings.Contains(q.text, form) {
+			any = true
+			found(form)
 		}
-		for _, s := range []string{short, quoted, ascii, encoded, hex.EncodeToString([]byte(short))} {
-			if on = on && f(s); !on {
-				return
+	}
+	if len(data) <= len(q.text) {
+		look(string(data))
+		if !plain(data) {
+			for _, form := range []string{strconv.Quote(string(data)), strconv.QuoteToASCII(string(data))} {
+				look(form[1 : len(form)-1])
 			}
 		}
 	}
-	for _, i := range entries {
-		if !on {
-			return
-		}
-		p := r.entries[i]
-		fields(p.wire[:p.muts], func(_ protowire.Number, key []byte) { forms(key) })
-		p.each(func(_, qualifier, value []byte) {
-			forms(qualifier)
-			forms(value)
-		})
+	if hex.EncodedLen(len(data)) <= q.run {
+		look(hex.EncodeToString(data))
 	}
+	if base64.RawStdEncoding.EncodedLen(len(data)) <= q.run {
+		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			form := e.EncodeToString(data)
+			if cut {
+				form = form[:len(form)-1] // depends on the byte that is cut off
+			}
+			look(form)
+		}
+	}
+	return any
+}
+
+// plain reports whether quoting leaves data as it is.
+func plain(data []byte) bool {
+	for _, c := range data {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
