@@ -41,6 +41,8 @@ type encoder struct {
 	key   string // of the main row; "" = generated or incomplete
 	// unknown: the record names a column that this schema does not have.
 	unknown bool
+	// misfit is what the mapping itself gives that the schema can't take; "" = nothing.
+	misfit string
 }
 
 func (e *encoder) refuse(code schema.Code, format string, args ...any) *schema.Error {
@@ -147,6 +149,10 @@ type rowWriter struct {
 }
 
 func (r *rowWriter) set(col *column, c *schema.Column) *schema.Error {
+	if c.Value.Kind == schema.CommitTimestamp && !col.commitTime {
+		// No record asks for that, only a mapping does.
+		r.misfit = fmt.Sprintf("table %s: column %s (%s): %s", r.table.wire, col.name, col.typ, noCommitTime)
+	}
 	v, err := r.value(r.table, col, c)
 	if err != nil {
 		return err

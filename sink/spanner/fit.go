@@ -98,11 +98,13 @@ func (p *plan) fitColumn(t *target, u *use, use columnUse, col *column) {
 	case col.typ.scalar == unsupported:
 		bad("columns of this type are not supported")
 	case use.kind == schema.CommitTimestamp && !col.commitTime:
-		bad("the mapping gives commitTimestamp(), which needs the column's option allow_commit_timestamp (PostgreSQL: the type spanner.commit_timestamp)")
+		bad("%s", noCommitTime)
 	case !col.accepts(use.kind, t.coerce):
 		bad("the mapping gives %s", use.kind)
 	}
 }
+
+const noCommitTime = "the mapping gives commitTimestamp(), which needs the column's option allow_commit_timestamp (PostgreSQL: the type spanner.commit_timestamp)"
 
 // accepts reports whether some value of kind k fits the column's type.
 func (col *column) accepts(k schema.ValueKind, coerce bool) bool {

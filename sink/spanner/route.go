@@ -100,7 +100,12 @@ func (r *Route) encodeWith(p *plan, rec *schema.Record, g *schema.GroupMutation)
 			return sink.Entry{}, false, err
 		}
 	}
-	if err := e.group(g, dedup); err != nil {
+	err := e.group(g, dedup)
+	switch {
+	case e.misfit != "":
+		return r.unsent(rec, sink.Outcome{Kind: sink.Fatal, Scope: sink.ScopeRoute,
+			Err: fmt.Errorf("%w: route %s: %s", ErrSchema, r.target.name, e.misfit)}), true, nil
+	case err != nil:
 		return sink.Entry{}, e.unknown, err
 	}
 	pl := &payload{route: r, plan: p, wire: e.wire, dedup: dedup}
