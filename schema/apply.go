@@ -30,7 +30,7 @@ func (m *Mapping) Apply(r *Record) (Mutation, error) {
 	}
 	mutation, err := m.apply(s)
 	if errors.Is(err, errMeasure) {
-		s.exact, s.cost = true, 0
+		s.exact, s.cost, s.exported = true, 0, 0
 		mutation, err = m.apply(s)
 	}
 	if err == nil {

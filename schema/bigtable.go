@@ -258,16 +258,13 @@ func (r *row) cell(c *cellMapping) error {
 	if v.kind == null {
 		return r.null(c.null, family, column, c.as)
 	}
-	if err := r.write(family, column, v, c.as); err != nil {
-		return named(err, c.source, r.s, c.value)
-	}
-	return nil
+	return r.write(family, column, v, c.as, c)
 }
 
 // named puts the expression before an error that speaks of its value.
 func named(err error, source string, s *state, from evaluator) error {
 	e, ok := err.(*Error)
-	if !ok || e.Code != TypeMismatch {
+	if !ok {
 		return err
 	}
 	return &Error{Code: e.Code, Detail: source + " " + e.Detail, Pointer: pointerOf(s, from)}
@@ -302,7 +299,7 @@ func (r *row) all(a *allMapping) error {
 		if v.kind == null {
 			err = r.null(a.null, family, column, as)
 		} else {
-			err = r.write(family, column, v, as)
+			err = r.write(family, column, v, as, nil)
 		}
 		if err != nil {
 			return err
@@ -325,7 +322,8 @@ func (r *row) null(rule nullRule, family, column string, as Encoding) error {
 	}
 }
 
-func (r *row) write(family, column string, v value, as Encoding) error {
+// write adds a cell; c is the set item that it comes from, nil for all.
+func (r *row) write(family, column string, v value, as Encoding, c *cellMapping) error {
 	if err := r.time(); err != nil {
 		return err
 	}
@@ -334,7 +332,9 @@ func (r *row) write(family, column string, v value, as Encoding) error {
 	}
 	start := len(r.values)
 	values, err := encode(r.values, r.s, v, as)
-	if err != nil {
+	if err != nil && c != nil {
+		return named(err, c.source, r.s, c.value)
+	} else if err != nil {
 		return err
 	}
 	if len(values)-start > MaxCell {

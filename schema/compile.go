@@ -21,7 +21,7 @@ type compiler struct {
 // Compile reads a routes file. file is used in messages only. The error is a *FileError
 // with every problem, each with file, line, column and a caret.
 func Compile(file string, text []byte) (*Routes, error) {
-	c := &compiler{decoder: &decoder{newProblems(file, text)}, rules: newRules(), envs: map[scope]*cel.Env{}}
+	c := newCompiler(file, text)
 	if len(text) > MaxFile {
 		c.add(mark{1, 1}, "", "the file is larger than %d bytes", MaxFile)
 		return nil, c.err()
@@ -33,6 +33,10 @@ func Compile(file string, text []byte) (*Routes, error) {
 		return nil, err
 	}
 	return routes, nil
+}
+
+func newCompiler(file string, text []byte) *compiler {
+	return &compiler{decoder: &decoder{newProblems(file, text)}, rules: newRules(), envs: map[scope]*cel.Env{}}
 }
 
 func (c *compiler) warn(at mark, path, format string, args ...any) {

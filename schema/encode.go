@@ -48,6 +48,9 @@ func encode(dst []byte, s *state, v value, as Encoding) ([]byte, error) {
 		if v.kind != text {
 			return dst, mismatch(v, "string")
 		}
+		if v.origin == 0 && !utf8.ValidString(v.text) { // an attribute that came as a header
+			return dst, &Error{Code: TypeMismatch, Detail: "is text that is not UTF-8"}
+		}
 		return append(dst, v.text...), nil
 	case AsText:
 		return appendText(dst, v)
@@ -252,6 +255,9 @@ func appendJSONString(dst []byte, s string) ([]byte, error) {
 // appendJSONRef appends a value of the expression language as JSON. Members of maps that
 // an expression made go in the order of their names.
 func appendJSONRef(dst []byte, v ref.Val) ([]byte, error) {
+	if len(dst) > MaxCell {
+		return dst, &Error{Code: TooLarge, Detail: fmt.Sprintf("is JSON of more than %d bytes", MaxCell)}
+	}
 	var err error
 	switch v := v.(type) {
 	case treeObject:

@@ -65,7 +65,7 @@ func newBase() *cel.Env {
 		cel.ParserExpressionSizeLimit(maxExpression),
 		ext.Strings(), ext.Math(), ext.Encoders(),
 	}
-	env, err := cel.NewEnv(append(opts, functions()...)...)
+	env, err := cel.NewEnv(append(append(opts, functions()...), guards()...)...)
 	if err != nil {
 		panic("schema: " + err.Error())
 	}

@@ -493,6 +493,14 @@ func (x *exprCompiler) rewriteCall(p *program, e ast.Expr, bound []string) {
 	for _, a := range args {
 		x.rewrite(p, a, bound)
 	}
+	if through, ok := guarded[call.FunctionName()]; ok && call.IsMemberFunction() {
+		e.SetKindCase(factory.NewMemberCall(e.ID(), through, call.Target(), args...))
+		overloads := []string{}
+		for _, o := range x.env.Functions()[through].OverloadDecls() {
+			overloads = append(overloads, o.ID())
+		}
+		x.ast.SetReference(e.ID(), ast.NewFunctionReference(overloads...))
+	}
 }
 
 func isNullLiteral(e ast.Expr) bool {

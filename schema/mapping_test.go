@@ -74,7 +74,7 @@ type testRow struct {
 	hasIn                    bool
 }
 
-func parseGroups(t *testing.T, text string) []*testGroup {
+func parseGroups(t testing.TB, text string) []*testGroup {
 	t.Helper()
 	var groups []*testGroup
 	for i, block := range strings.Split("\n"+text, "\n== ") {

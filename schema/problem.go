@@ -60,8 +60,11 @@ type problems struct {
 	list  []Problem
 }
 
+// lineBreaks makes YAML's three line breaks one.
+var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
 func newProblems(file string, text []byte) *problems {
-	return &problems{file: file, lines: strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")}
+	return &problems{file: file, lines: strings.Split(lineBreaks.Replace(string(text)), "\n")}
 }
 
 func (p *problems) add(at mark, path, format string, args ...any) {

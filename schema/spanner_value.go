@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -58,6 +59,9 @@ var valueKinds = [...]ValueKind{
 func (s *state) export(v value) (Value, error) {
 	if v.kind == opaque {
 		return Value{}, mismatch(v, "a value that a column can hold")
+	}
+	if s.exported++; s.exported > MaxValues {
+		return Value{}, &Error{Code: TooLarge, Detail: fmt.Sprintf("makes a list of more than %d values", MaxValues)}
 	}
 	out := Value{Kind: valueKinds[v.kind], Bits: v.bits, Text: v.text, Time: v.time}
 	if v.kind == octets {

@@ -22,6 +22,8 @@ type state struct {
 	exact bool
 	cost  uint64
 
+	exported int // values made for columns, elements of lists too
+
 	scratch []byte
 }
 
