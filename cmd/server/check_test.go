@@ -73,8 +73,10 @@ func TestCheckSample(t *testing.T) {
 		Bigtable struct {
 			Table, Key string
 			Mutations  []struct {
-				Op, Family, Column string
-				Value              any
+				SetCell struct {
+					Family, Column, As string
+					Value              any
+				}
 			}
 		}
 		Line  int
@@ -97,7 +99,7 @@ func TestCheckSample(t *testing.T) {
 			t.Errorf("line %d: %+v", i, l)
 			continue
 		}
-		if m := l.Bigtable.Mutations[0]; m.Op != "set" || m.Family != "m" || m.Column != "temp" || m.Value != 1.5+float64(i)/2 {
+		if m := l.Bigtable.Mutations[0].SetCell; m.As != "float64" || m.Family != "m" || m.Column != "temp" || m.Value != 1.5+float64(i)/2 {
 			t.Errorf("line %d: mutation %+v", i, m)
 		}
 	}

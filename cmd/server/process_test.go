@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 	}
 	emulator.LoopbackOnly()
 	http.DefaultTransport.(*http.Transport).MaxIdleConnsPerHost = 100
+	http.DefaultClient.Timeout = patience
 	os.Exit(m.Run())
 }
 

@@ -167,7 +167,7 @@ func TestStartsThatAreRefused(t *testing.T) {
 		{"options", []string{"PUSHSINK_PORT=1", "PUSHSINK_MAX_BODY_BYTES=1"}, []string{"2 problems", "PUSHSINK_MAX_BODY_BYTES=1: >= 1024", "PUSHSINK_PORT: no such option"}},
 		{"AUTH-07 auth unset", []string{file(telemetryRoutes)}, []string{"PUSHSINK_AUTH: must be set"}},
 		{"no routes file", real(t, bt, "PUSHSINK_ROUTES_FILE=/nowhere/routes.yaml"), []string{"PUSHSINK_ROUTES_FILE", "/nowhere/routes.yaml"}},
-		{"a bad routes file", real(t, bt, file(strings.Replace(telemetryRoutes, "data.temp", "data.(", 1))), []string{"routes.yaml:9:", "^"}},
+		{"a bad routes file", real(t, bt, file(strings.Replace(telemetryRoutes, "data.temp", "data.(", 1))), []string{"routes.yaml:10:", "^"}},
 		{"no instance", append(real(t, bt), "PUSHSINK_BIGTABLE_INSTANCE="), []string{"telemetry", "PUSHSINK_BIGTABLE_INSTANCE"}},
 		{"a port that is taken", []string{"PORT=" + port}, []string{"PORT: ", port}},
 		{"a metrics port that is taken", []string{"PORT=0", "PUSHSINK_METRICS_PORT=" + port}, []string{"PUSHSINK_METRICS_PORT: ", port}},

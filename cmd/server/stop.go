@@ -32,15 +32,20 @@ func (srv *server) stop() error {
 		})
 		s.step("drain requests", func(ctx context.Context) error {
 			srv.writer.Drain(s.began.Add(budget * 5 / 8))
-			cut := time.AfterFunc(time.Until(s.began.Add(budget*6/8)), srv.conns.stopReading)
-			defer cut.Stop()
-			ctx, cancel := context.WithDeadline(ctx, s.began.Add(budget*7/8))
+			// Twice, since each begins to look at once and then less and less often.
+			first, cancel := context.WithDeadline(ctx, s.began.Add(budget*6/8))
 			defer cancel()
-			if err := srv.http.Shutdown(ctx); err != nil {
-				_ = srv.http.Close() // of a connection that is broken anyway
-				return err
+			if srv.http.Shutdown(first) == nil {
+				return nil
 			}
-			return nil
+			srv.conns.stopReading()
+			last, cancel := context.WithDeadline(ctx, s.began.Add(budget*7/8))
+			defer cancel()
+			err := srv.http.Shutdown(last)
+			if err != nil {
+				_ = srv.http.Close() // of connections that are broken off anyway
+			}
+			return err
 		})
 	}
 	if srv.writer != nil {
