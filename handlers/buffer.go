@@ -15,9 +15,10 @@ const (
 // under way does (see item.pinned).
 type buffer struct{ b []byte }
 
-// buffers lends buffers by capacity, in powers of two.
+// buffers lends buffers by capacity, in four steps from each power of two to the next: a
+// payload of a mebibyte and a byte must not hold two.
 type buffers struct {
-	class [maxBufferBits - minBufferBits + 1]sync.Pool
+	class [4*(maxBufferBits-minBufferBits) + 1]sync.Pool
 	// scribble, set by tests before use, overwrites what comes back, so that a read of a
 	// buffer after its return shows.
 	scribble bool
@@ -25,15 +26,25 @@ type buffers struct {
 
 // get lends an empty buffer that holds at least n bytes.
 func (p *buffers) get(n int) *buffer {
-	c := max(bits.Len(uint(max(n, 1)-1)), minBufferBits)
-	if c > maxBufferBits {
+	if n > 1<<maxBufferBits {
 		return &buffer{b: make([]byte, 0, n)}
 	}
-	if b, ok := p.class[c-minBufferBits].Get().(*buffer); ok {
+	c, size := bufferClass(n)
+	if b, ok := p.class[c].Get().(*buffer); ok {
 		b.b = b.b[:0]
 		return b
 	}
-	return &buffer{b: make([]byte, 0, 1<<c)}
+	return &buffer{b: make([]byte, 0, size)}
+}
+
+// bufferClass is the class of the smallest buffers that hold n bytes, at most
+// 1<<maxBufferBits, and their capacity.
+func bufferClass(n int) (class, size int) {
+	n = max(n, 1<<minBufferBits)
+	below := bits.Len(uint(n-1)) - 1 // 1<<below < n <= 2<<below
+	step := 1 << (below - 2)
+	steps := (n - 1<<below + step - 1) / step // 1..4
+	return 4*(below-minBufferBits) + steps, 1<<below + steps*step
 }
 
 func (p *buffers) put(b *buffer) {
@@ -46,9 +57,11 @@ func (p *buffers) put(b *buffer) {
 			full[i] = 0xDB
 		}
 	}
-	n := uint(cap(b.b))
-	if c := bits.Len(n - 1); n == 1<<c && c >= minBufferBits && c <= maxBufferBits {
-		p.class[c-minBufferBits].Put(b)
+	if cap(b.b) > 1<<maxBufferBits {
+		return
+	}
+	if c, size := bufferClass(cap(b.b)); size == cap(b.b) {
+		p.class[c].Put(b)
 	}
 }
 
