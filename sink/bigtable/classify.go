@@ -243,69 +243,64 @@ func (r *request) noFamily(f failure, entries []int) noFamily {
 }
 
 // familyMissing settles the entries of a row, or of a call, that failed for a family the
-// table does not have. One that a route of the table declares is Missing. Another one is
-// its route's fault; where the service does not name it, that is decided only where it is
-// certain: the entry was alone and has no declared family, or the table's families are
-// known from an Ensure after the failure.
+// table does not have. A family that a route of the table declares is Missing. Another one
+// is the route's fault where its mapping names it, and the record's where the record does.
+// Where the service does not name it, that is decided only where it is certain: the entry
+// was alone and has no declared family, or the table's families are known from an Ensure
+// after the failure.
 func (r *request) familyMissing(entries []int, f failure, n noFamily) {
 	type verdict struct {
-		fatal   string // an undeclared family that is certainly not there
-		unknown bool   // may have one: only alone it can be told
-		ask     bool   // a declared one may be missing
+		absent  []string // undeclared families that are certainly not there
+		unknown bool     // may have one: only alone it can be told
+		ask     bool     // a declared one may be missing
 	}
 	verdicts := make([]verdict, len(entries))
 	culprit := false
 	for k, i := range entries {
 		p, v := r.entries[i], &verdicts[k]
 		used := p.families()
-		if n.name != "" {
-			if slices.Contains(used, n.name) {
-				if p.table.declares(n.name) {
-					v.ask = true
-				} else {
-					v.fatal = strconv.Quote(n.name)
-				}
-			}
-		} else {
-			var undeclared []string
-			for _, u := range used {
-				if !p.table.declares(u) {
-					undeclared = append(undeclared, u)
-				}
-			}
-			alone := len(entries) == 1 || !f.whole
+		switch {
+		case n.name != "" && !slices.Contains(used, n.name):
+		case n.name != "" && p.table.declares(n.name):
+			v.ask = true
+		case n.name != "":
+			v.absent = []string{n.name}
+		default:
+			undeclared := slices.DeleteFunc(slices.Clone(used), p.table.declares)
 			present := p.seen()
 			absent := slices.DeleteFunc(slices.Clone(undeclared), func(u string) bool { return present[u] })
+			alone := len(entries) == 1 || !f.whole
 			switch {
 			case len(undeclared) == 0:
 				v.ask = true
-			case present != nil && len(absent) > 0, alone && len(undeclared) == len(used):
-				if present == nil {
-					absent = undeclared
-				}
-				v.fatal = quoteAll(absent)
+			case len(absent) > 0 && (present != nil || alone && len(undeclared) == len(used)):
+				v.absent = absent
 			case p.table.create():
 				v.ask = true
 			default:
 				v.unknown = true
 			}
 		}
-		culprit = culprit || v.fatal != ""
+		culprit = culprit || len(v.absent) > 0
 	}
 	detail := r.quoteFree(f, entries)
 	for k, i := range entries {
 		p, v := r.entries[i], verdicts[k]
+		route := p.route.target
 		o := sink.Outcome{RetryAfter: f.retry, Scope: f.scope()}
 		switch {
-		case v.fatal != "":
-			o.Kind, o.Scope = sink.Fatal, sink.ScopeRoute
+		case len(v.absent) > 0:
+			o.Kind = sink.Rejected
+			if slices.ContainsFunc(v.absent, func(a string) bool { return slices.Contains(route.spec.Used, a) }) {
+				o.Kind, o.Scope = sink.Fatal, sink.ScopeRoute
+			}
 			o.Err = rejection(schema.NoSuchFamily, &callError{cause: f.err, text: fmt.Sprintf(
-				"route %s: column family %s is not in table %s: declare it under bigtable.families, with create: ifNeeded, or create it", p.route.target.name, v.fatal, r.dest.Table)})
+				"route %s: column family %s is not in table %s: declare it under bigtable.families, with create: ifNeeded, or create it", route.name, quoteAll(v.absent), r.dest.Table)})
 		case v.ask && (n.name != "" || !culprit):
 			r.missing(p, &o, &callError{cause: f.err, text: fmt.Sprintf("table %s lacks a declared column family: %s", r.dest.Table, detail)})
 		case v.unknown:
 			o.Kind = sink.Rejected // one of the request's: found by sending them apart
-			o.Err = rejection(schema.NoSuchFamily, &callError{cause: f.err, text: fmt.Sprintf("route %s: a column family is not in table %s", p.route.target.name, r.dest.Table)})
+			o.Err = rejection(schema.NoSuchFamily, &callError{cause: f.err, text: fmt.Sprintf("route %s: a column family is not in table %s", route.name, r.dest.Table)})
 		default:
 			o.Kind, o.Scope, o.Err = sink.Transient, sink.ScopeEntry, errPartOfOther
 		}

@@ -304,7 +304,7 @@ func TestEMU04MissingFamily(t *testing.T) {
 
 // The real emulator's answer: one entry's, the others are written.
 func TestEMU04OnTheEmulator(t *testing.T) {
-	b := onFake(t, routeOf("r", nil))
+	b := onFake(t, routeOf("r", func(b *schema.BigtableTarget) { b.Used = []string{"f", "nofam"} }))
 	b.makeTable("t", map[string]*adminpb.GcRule{"f": nil})
 	outs := b.write(b.entries(0, row("a"), row("b", set("nofam", "q", "v")), row("c"))...)
 	if kinds(outs) != "applied fatal applied" || outs[1].Scope != sink.ScopeRoute || !strings.Contains(outs[1].Err.Error(), `"nofam"`) {
@@ -324,6 +324,7 @@ func TestFamilyOfABatch(t *testing.T) {
 	}
 	f, z := row("a"), row("b", set("z", "q", "v"))
 	both := row("c", set("f", "q", "v"), set("z", "q", "v"))
+	data := row("d", set("data", "q", "v")) // a family that no mapping names
 	has := func(families ...string) func(int, *adminpb.GetTableRequest) (*adminpb.Table, error) {
 		return func(int, *adminpb.GetTableRequest) (*adminpb.Table, error) { return tableWith(families...), nil }
 	}
@@ -345,10 +346,18 @@ func TestFamilyOfABatch(t *testing.T) {
 		{"one of both, not named, there after the Ensure", creating("f"), noFamily, has("f", "z"), []*schema.Mutation{f, z, both}, "missing missing missing", "missing missing missing"},
 		{"one of both, alone", creating("f"), noFamily, has("f"), []*schema.Mutation{both}, "missing", "fatal"},
 		{"undeclared alone beside declared ones", creating("f"), noFamily, has("f"), []*schema.Mutation{z}, "fatal", ""},
+		{"named by the record's data, alone", creating("f"), noFamily, nil, []*schema.Mutation{data}, "rejected", ""},
+		{"named by the record's data, named", creating("f"), names("data"), nil, []*schema.Mutation{f, data}, "transient rejected", ""},
+		{"named by the record's data, after the Ensure", creating("f"), noFamily, has("f"), []*schema.Mutation{f, data}, "missing missing", "transient rejected"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &service{mutate: c.fail, get: c.get}
-			b := opened(t, s, routeOf("r", c.edit))
+			b := opened(t, s, routeOf("r", func(b *schema.BigtableTarget) {
+				b.Used = []string{"f", "g", "z"}
+				if c.edit != nil {
+					c.edit(b)
+				}
+			}))
 			es := b.entries(0, c.rows...)
 			if got := kinds(b.write(es...)); got != c.first {
 				t.Fatalf("first: %s, want %s", got, c.first)

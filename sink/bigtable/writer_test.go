@@ -254,8 +254,7 @@ func TestWriterBTERR10BatchTooLargeForItsTime(t *testing.T) {
 		for i := range 201 {
 			ms = append(ms, row(fmt.Sprintf("k%03d", i)))
 		}
-		outs := p.send(20*time.Second, p.entries(0, ms...)...)
-		for i, o := range outs {
+		for i, o := range p.w.Write(t.Context(), p.entries(0, ms...)) {
 			if o.Kind != sink.Applied {
 				t.Fatalf("entry %d: %v", i, o.Err)
 			}
@@ -469,7 +468,8 @@ func TestWriterStrictServiceUnknownFamily(t *testing.T) {
 	srv.AddTable(testPath+"/tables/t", "f")
 	cfg := testConfig(nil)
 	cfg.Endpoint = srv.Addr()
-	p := newPipeline(newBench(t, cfg, routeOf("good", nil), routeOf("bad", nil)), one)
+	p := newPipeline(newBench(t, cfg, routeOf("good", nil),
+		routeOf("bad", func(b *schema.BigtableTarget) { b.Used = []string{"nofam"} })), one)
 	es := []sink.Entry{p.entry(0, row("first"))}
 	for i := range 20 {
 		es = append(es, p.entry(0, row(fmt.Sprintf("g%02d", i))))
