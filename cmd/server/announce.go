@@ -42,8 +42,9 @@ func banner(address, emulator string) string {
 		ignored = fmt.Sprintf("BIGTABLE_EMULATOR_HOST=%s is ignored: dev mode has a Bigtable of its own.\n", emulator)
 	}
 	return fmt.Sprintf(`
-Dev mode: nothing is configured. Records go to a Bigtable in the memory of this process.
-EVERYTHING IN IT IS LOST AT EXIT. Only this machine can reach the server.
+Dev mode: nothing is configured. Records go to a Bigtable in the memory of this process,
+which grows with every row. EVERYTHING IN IT IS LOST AT EXIT (Ctrl-C).
+Only this machine can reach the server.
 %[3]sTry it:
 
   # a Pub/Sub push; its data is {"device":"pump-1","temp":21.5}

@@ -218,6 +218,9 @@ func (s *settings) warn(env map[string]string) {
 			warn("PUSHSINK_%s has no effect without PUSHSINK_AUTH=oidc", short)
 		}
 	}
+	if slices.Contains(s.Expose, "console") {
+		warn("PUSHSINK_EXPOSE: console has no effect: this version has no console page")
+	}
 	if s.Dev {
 		if s.has("EXPOSE") {
 			warn("PUSHSINK_EXPOSE has no effect in dev mode: everything is exposed")

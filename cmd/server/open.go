@@ -117,6 +117,7 @@ func (srv *server) openBigtable() error {
 
 // handlerRoutes gives each route what its requests need; def is the default one or nil.
 func (srv *server) handlerRoutes() (list []*handlers.Route, def *handlers.Route, err error) {
+	srv.fixed = map[string]sink.Dest{}
 	for _, r := range srv.routes.List {
 		identity := &sink.Route{Name: r.Name, Trips: r.OnReject != schema.Fail}
 		target, err := srv.backend.Route(r, identity)
@@ -127,8 +128,8 @@ func (srv *server) handlerRoutes() (list []*handlers.Route, def *handlers.Route,
 		if err != nil {
 			fixed = sink.Dest{} // the record says
 		}
-		if srv.settings.Dev {
-			srv.demoTable = fixed
+		if err == nil {
+			srv.fixed[r.Name] = fixed
 		}
 		route := &handlers.Route{
 			Route: r, Sink: identity, Target: target, Writer: handlers.SinkWriter(srv.writer, fixed),
@@ -156,6 +157,11 @@ func (srv *server) check(ctx context.Context) []string {
 	if srv.settings.Dev && len(problems) == 0 {
 		srv.makeDemoTable(ctx)
 	}
+	for name, dest := range srv.fixed {
+		if problems[name] == "" {
+			srv.writer.ClearFatal(dest)
+		}
+	}
 	var texts []string
 	for _, name := range sortedKeys(problems) {
 		texts = append(texts, "route "+name+": "+problems[name])
@@ -174,7 +180,7 @@ func (srv *server) check(ctx context.Context) []string {
 // makeDemoTable lets the demo's rows be asked for before there are any. The check left the
 // client open.
 func (srv *server) makeDemoTable(ctx context.Context) {
-	if made := srv.backend.Ensure(ctx, srv.demoTable); made.Kind != sink.Applied {
+	if made := srv.backend.Ensure(ctx, srv.fixed["demo"]); made.Kind != sink.Applied {
 		srv.logger.Debug("the demo's table waits for its first record", "error", made.Err)
 	}
 }

@@ -355,6 +355,7 @@ func TestWarnings(t *testing.T) {
 		{"PUSHSINK_BATCH_MAX_BODY_BYTES=67108864", "PUSHSINK_BATCH_MAX_BODY_BYTES=33554432", "above 32 MiB"},
 		{"PUSHSINK_AUTH_AUDIENCES=a", "PUSHSINK_LOG_LEVEL=info", "PUSHSINK_AUTH_AUDIENCES has no effect"},
 		{"PUSHSINK_SPANNER_MAX_BATCH_CELLS=10", "PUSHSINK_LOG_LEVEL=info", "PUSHSINK_SPANNER_MAX_BATCH_CELLS has no effect"},
+		{"PUSHSINK_EXPOSE=rows,console", "PUSHSINK_EXPOSE=rows,dryrun", "console has no effect"},
 		{"PUSHSINK_SPANNER_MAX_BATCH_CELLS=499", "PUSHSINK_SPANNER_MAX_BATCH_CELLS=500", "a mutation is at least one cell"},
 	} {
 		for environ, want := range map[string]bool{c.loud: true, c.quiet: false} {

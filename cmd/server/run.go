@@ -23,6 +23,7 @@ func run(ctx context.Context, environ, args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
+		s.limitMemory(lookup(environ)("GOMEMLIMIT"))
 		return serve(ctx, s, out)
 	}
 	switch args[0] {

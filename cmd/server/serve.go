@@ -29,9 +29,9 @@ type server struct {
 
 	telemetry *telemetry
 	memory    *embedded.Server // dev mode
-	demoTable sink.Dest        // dev mode
 	backend   *bigtable.Sink
 	writer    *sink.Writer
+	fixed     map[string]sink.Dest  // by route: its table, where that does not depend on the record
 	letters   *deadletter.Publisher // nil when no route wants one
 
 	ready     *readiness

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pushsink/pushsink/internal/emulator"
 	"github.com/pushsink/pushsink/internal/scripted"
@@ -147,6 +148,33 @@ func TestCONN04BackendDownAtStart(t *testing.T) {
 			p.stop()
 		})
 	}
+}
+
+// Every connection of this backend takes a second to answer its first call. No record pays
+// for that once the server says that it is ready.
+func TestCONN03NotReadyUntilWarm(t *testing.T) {
+	const cold = time.Second
+	bt := scripted.New(t, scripted.Options{FirstCall: cold})
+	bt.AddTable(readings, "m")
+	p := start(t, real(t, bt))
+	url := p.url()
+	if a := get(url + "/health/ready"); a.status != http.StatusServiceUnavailable {
+		t.Errorf("ready at first: %d %s, want 503", a.status, a.body)
+	}
+	eventually(t, func() (bool, string) {
+		a := get(url + "/health/ready")
+		return a.status == 200, fmt.Sprintf("ready: %d %s %v", a.status, a.body, a.err)
+	})
+	began := time.Now()
+	for i, a := range pushes(url, devices("d", 16)...)() {
+		if a.status != 204 {
+			t.Errorf("push %d: %d %s %v", i, a.status, a.body, a.err)
+		}
+	}
+	if took := time.Since(began); took >= cold {
+		t.Errorf("the first pushes took %s: a connection was still cold", took)
+	}
+	p.stop()
 }
 
 // A start that cannot go on ends with 1 and one message on the standard error.

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"time"
 )
 
-// closeReserve is what the writer leaves of the budget when it has to cancel requests:
-// it waits up to 250 ms for their ends, and clients and telemetry come after it.
+// closeReserve is the least that the writer leaves of the budget when it has to cancel
+// requests: it waits up to 250 ms for their ends, and clients and telemetry come after it.
 const closeReserve = 500 * time.Millisecond
 
 // stop drains and closes in the order that loses nothing: first nobody gets in, then those
@@ -28,6 +29,9 @@ func (srv *server) stop() error {
 			srv.http.SetKeepAlivesEnabled(false)
 			err := srv.listener.Close()
 			<-srv.served // its error is the closed listener
+			if errors.Is(err, net.ErrClosed) {
+				return nil // it had failed, which is reported already
+			}
 			return err
 		})
 		s.step("drain requests", func(ctx context.Context) error {
@@ -50,7 +54,7 @@ func (srv *server) stop() error {
 	}
 	if srv.writer != nil {
 		s.step("close writer", func(ctx context.Context) error {
-			ctx, cancel := context.WithDeadline(ctx, s.began.Add(budget-closeReserve))
+			ctx, cancel := context.WithDeadline(ctx, s.began.Add(min(budget*13/16, budget-closeReserve)))
 			defer cancel()
 			err := srv.writer.Close(ctx)
 			if errors.Is(err, context.DeadlineExceeded) {

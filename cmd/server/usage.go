@@ -22,7 +22,8 @@ value is as good as none, sizes are bytes, durations need a unit (10ms, 8s, 1h).
 
 const usageTail = `
 Without the prefix, as the platform sets them: PORT (8080; 0 = a free port), K_SERVICE,
-BIGTABLE_EMULATOR_HOST (refused where K_SERVICE is set).
+BIGTABLE_EMULATOR_HOST, and PUBSUB_EMULATOR_HOST for dead letters (both refused where
+K_SERVICE is set).
 
 Dev mode: none of ROUTES_FILE, BIGTABLE_PROJECT, BIGTABLE_INSTANCE, SPANNER_DATABASE and
 K_SERVICE is set. The server then listens on loopback only, with a Bigtable of its own in
