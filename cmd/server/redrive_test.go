@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -216,4 +217,56 @@ func claims(t *testing.T, token string) map[string]any {
 		t.Error(err)
 	}
 	return m
+}
+
+// The server itself takes each envelope for the record it was.
+func TestRedriveThroughTheServer(t *testing.T) {
+	srv, getenv := deadLetters(t, 0)
+	for _, envelope := range []string{"", "unwrapped", "cloudevents"} {
+		attributes := map[string]string{
+			"pushsink-route": "telemetry", "pushsink-message-id": "id-" + envelope,
+			"pushsink-publish-time": "2026-11-30T08:00:00.123Z", "pushsink-subscription": "projects/p/subscriptions/s",
+		}
+		if envelope != "" {
+			attributes["pushsink-envelope"] = envelope
+		}
+		srv.Publish("projects/p/topics/dead", []byte(`{"device":"d","via":"`+envelope+`"}`), attributes)
+	}
+	p := start(t, []string{"PORT=0"})
+	url := "http://" + p.logged("listening")["address"].(string)
+	eventually(t, func() (bool, string) {
+		a := get(url + "/health/ready")
+		return a.status == 200, fmt.Sprintf("ready: %d %s %v", a.status, a.body, a.err)
+	})
+	var out bytes.Buffer
+	if err := redrive(t.Context(), getenv, redriveArgs(url, "-route", "demo", "-from", "telemetry"), &out); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	a := get(url + "/v1/routes/demo/rows?decode=1")
+	got := map[string]string{} // message id -> via
+	for line := range strings.Lines(a.body) {
+		var row struct {
+			Key   string
+			Cells []struct {
+				Column, Timestamp string
+				Value             any
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatalf("rows: %d %q: %v", a.status, a.body, err)
+		}
+		for _, c := range row.Cells {
+			if c.Timestamp != "2026-11-30T08:00:00.123Z" {
+				t.Errorf("%s: cell time %s is not the record's publish time", row.Key, c.Timestamp)
+			}
+			if c.Column == "via" {
+				got[row.Key[strings.LastIndex(row.Key, "#")+1:]] = fmt.Sprint(c.Value)
+			}
+		}
+	}
+	want := map[string]string{"id-": "", "id-unwrapped": "unwrapped", "id-cloudevents": "cloudevents"}
+	if !maps.Equal(got, want) {
+		t.Errorf("rows %v, want %v", got, want)
+	}
+	p.stop()
 }

@@ -393,6 +393,30 @@ func TestLettersYoungerThanTheRunAreLeft(t *testing.T) {
 	}
 }
 
+func TestAStreamOfNewLettersDoesNotKeepARunGoing(t *testing.T) {
+	w := newWorld(t)
+	ended := make(chan struct{})
+	var stream sync.WaitGroup
+	stream.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+				w.srv.Publish(topic, []byte("x"), map[string]string{"pushsink-route": "telemetry"})
+			}
+		}
+	})
+	got, err := w.run(t)
+	close(ended)
+	stream.Wait()
+	if err != nil || got.Redriven != 0 || got.Newer == 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // nackAll turns every lease into a nack, so that what is not acknowledged comes again
 // with the next pull.
 type nackAll struct{}
