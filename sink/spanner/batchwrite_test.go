@@ -768,14 +768,17 @@ func TestSPBW06OneRecordAboveTheBounds(t *testing.T) {
 	})
 	t.Run("above the service's bytes", func(t *testing.T) {
 		h := setUp(t, &fake{}, cat, file, nil)
-		full := strings.Repeat("😀", maxStringChars) // 10 MiB
-		row := schema.RowChange{Table: "Wide", Operation: schema.InsertOrUpdate}
-		for i := range 10 {
-			row.Columns = append(row.Columns, schema.Column{Name: fmt.Sprintf("C%d", i), Value: schema.Value{Kind: schema.String, Text: full}})
+		m, err := h.source["wide"].Mapping.Apply(&schema.Record{Data: []byte(`{"c0":"a","c1":"xxxxxxxx"}`)})
+		if err != nil {
+			t.Fatal(err)
 		}
-		_, err := h.routes["wide"].Encode(&schema.Record{}, &schema.Mutation{Spanner: &schema.GroupMutation{Row: row}})
-		if e, ok := asSchemaError(err); !ok || e.Code != schema.TooLarge || !strings.Contains(e.Detail, "104857600") {
-			t.Errorf("got %v", err)
+		size := int(h.entry("wide", `{"c0":"a","c1":"xxxxxxxx"}`).Bytes) - 2 // as a group of its own
+		for limit, fits := range map[int]bool{size: true, size - 1: false} {
+			e := &encoder{route: h.routes["wide"], plan: h.routes["wide"].plan(cat), limit: limit}
+			err := e.group(m.Spanner, nil)
+			if (err == nil) != fits || !fits && err.Code != schema.TooLarge {
+				t.Errorf("%d bytes where %d are allowed: %v", len(e.wire), limit, err)
+			}
 		}
 	})
 }

@@ -45,6 +45,7 @@ func (m valueMaker) value(t testing.TB, payload string) schema.Value {
 
 func TestConvert(t *testing.T) {
 	long := strings.Repeat("x", maxStringChars)
+	makers := make(map[string]valueMaker)
 	for _, tt := range []struct {
 		name    string
 		dialect Dialect
@@ -232,7 +233,10 @@ func TestConvert(t *testing.T) {
 			if expr == "" {
 				expr = "data.v"
 			}
-			v := newValueMaker(t, expr).value(t, `{"v":`+tt.json+`}`)
+			if _, ok := makers[expr]; !ok {
+				makers[expr] = newValueMaker(t, expr)
+			}
+			v := makers[expr].value(t, `{"v":`+tt.json+`}`)
 			col := &column{name: "V", typ: parseType(tt.dialect, tt.typ)}
 			col.commitTime = col.typ.pending
 			got, bad := col.convert(v, tt.coerce)

@@ -351,7 +351,7 @@ func TestSPCON07WhatIsGoneOnTheEmulator(t *testing.T) {
 // message delivered five times at once: as many rows as messages.
 func TestDedupOnTheEmulator(t *testing.T) {
 	e := emulator.Spanner(t)
-	const messages = 60
+	const messages = 30
 	for _, d := range []Dialect{GoogleSQL, PostgreSQL} {
 		for _, m := range methods {
 			t.Run(d.String()+" "+m.name, func(t *testing.T) {

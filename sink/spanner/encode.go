@@ -35,6 +35,7 @@ type payload struct {
 type encoder struct {
 	route *Route
 	plan  *plan
+	limit int // the most bytes of mutations
 	wire  []byte
 	cells int
 	count int
@@ -89,9 +90,9 @@ func (e *encoder) row(w *schema.RowChange, use int) *schema.Error {
 	switch {
 	case err != nil:
 		return err
-	case len(e.wire) > maxCommitBytes:
-		// Early, so that no record makes more than a little beyond what is refused.
-		return e.refuse(schema.TooLarge, "more than %d bytes (100 MiB) of mutations, the most in one commit of Spanner", maxCommitBytes)
+	case len(e.wire) > e.limit:
+		// Early, so that no record makes much more than what is refused.
+		return e.refuse(schema.TooLarge, "more than %d bytes of mutations, the most in one commit of Spanner", e.limit)
 	}
 	if use == 0 {
 		e.key = key.text()

@@ -92,7 +92,7 @@ func (r *Route) unsent(rec *schema.Record, o sink.Outcome) sink.Entry {
 
 // encodeWith also reports whether the record names a column that p's schema lacks.
 func (r *Route) encodeWith(p *plan, rec *schema.Record, g *schema.GroupMutation) (sink.Entry, bool, error) {
-	e := &encoder{route: r, plan: p}
+	e := &encoder{route: r, plan: p, limit: maxCommitBytes}
 	var dedup *structpb.Value
 	if p.dedup != nil {
 		var err *schema.Error
@@ -109,16 +109,12 @@ func (r *Route) encodeWith(p *plan, rec *schema.Record, g *schema.GroupMutation)
 		return sink.Entry{}, e.unknown, err
 	}
 	pl := &payload{route: r, plan: p, wire: e.wire, dedup: dedup}
-	bytes := pl.requestBytes(r.sink.cfg.WriteMethod)
-	if bytes > maxCommitBytes {
-		return sink.Entry{}, e.unknown, e.refuse(schema.TooLarge, "%d bytes of mutations: the most in one commit of Spanner is %d (100 MiB)", bytes, maxCommitBytes)
-	}
 	return sink.Entry{
 		Dest:    sink.Dest{Instance: r.db.path},
 		Route:   r.writer,
 		ID:      rec.ID,
 		Key:     e.key,
-		Bytes:   bytes,
+		Bytes:   pl.requestBytes(r.sink.cfg.WriteMethod),
 		Cost:    r.sink.cfg.cost(e.cells, e.count),
 		Payload: pl,
 	}, e.unknown, nil
