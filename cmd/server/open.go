@@ -106,13 +106,16 @@ func (srv *server) openBigtable() error {
 		return err
 	}
 	options := s.bigtableWriter()
-	if options.Observer, err = newRequestMetrics(srv.telemetry.meter()); err != nil {
+	metrics, err := sink.NewMetrics(srv.telemetry.meter(), options.Sink)
+	if err != nil {
 		return err
 	}
+	options.Observer = metrics
 	if srv.writer, err = sink.New(srv.backend, options); err != nil {
 		return err
 	}
-	return observeWriter(srv.telemetry.meter(), srv.writer)
+	_, err = metrics.Register(srv.writer) // for as long as the process runs
+	return err
 }
 
 // handlerRoutes gives each route what its requests need; def is the default one or nil.

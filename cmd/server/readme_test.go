@@ -69,9 +69,26 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// shellBlocks are the README's ```sh blocks, each a list of commands and what they print:
-// a line that begins with "$ " is a command, lines that follow up to the next are output.
-func shellBlocks(t *testing.T) (list []command) {
+// The README's routes file compiles, and maps a record with the fields that it names.
+func TestReadmeRoutesFile(t *testing.T) {
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) != 1 {
+		t.Fatalf("%d routes files in the README, want 1", len(blocks))
+	}
+	routes := write(t, "routes.yaml", blocks[0][1])
+	sample := write(t, "records.ndjson", `{"device":"pump-1","temp":21.5,"state":"on"}`)
+	if out, err := checked(t, "-routes", routes, "-sample", sample); err != nil || strings.Count(out, "setCell") != 2 {
+		t.Errorf("%s%v, want two cells", out, err)
+	}
+}
+
+// consoleCommands are what the README's ```console blocks say: a line that begins with
+// "$ " is a command, the lines after it are what it prints.
+func consoleCommands(t *testing.T) (list []command) {
 	t.Helper()
 	text, err := os.ReadFile(readme)
 	if err != nil {
@@ -100,7 +117,7 @@ func TestReadmeCommands(t *testing.T) {
 	}
 	p := start(t, []string{"PORT=0"})
 	url := p.url()
-	commands := shellBlocks(t)
+	commands := consoleCommands(t)
 	curls := 0
 	for _, c := range commands {
 		if !strings.HasPrefix(c.script, "curl ") {

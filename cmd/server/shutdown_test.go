@@ -83,7 +83,7 @@ func held(t testing.TB) (bt *scripted.Server, release func()) {
 // holds waits until the writer holds that many entries.
 func holds(t testing.TB, metrics string, n int) {
 	t.Helper()
-	reaches(t, metrics, "pushsink_writer_entries", n)
+	reaches(t, metrics, "pushsink_writer_entries_in_flight", n)
 }
 
 // reaches waits until the sum of a metric's series is n.
@@ -197,7 +197,7 @@ func TestSHUT04LingeringRecordsAreFlushedAtOnce(t *testing.T) {
 	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_ACK_DEADLINE=600s", "PUSHSINK_REQUEST_TIMEOUT=500s",
 		"PUSHSINK_WRITER_MAX_TIME_IN_BUFFER=400s", "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=450s", "PUSHSINK_SHUTDOWN_TIMEOUT=480s"))
 	first := pushes(p.url(), "first")
-	reaches(t, metricsURL(p), "pushsink_writer_open", 1) // not only admitted: else the others share its request
+	reaches(t, metricsURL(p), "pushsink_writer_requests_open", 1) // not only admitted: else the others share its request
 	names := devices("buffered", 3)
 	wait := pushes(p.url(), names...)
 	holds(t, metricsURL(p), 4)
