@@ -234,13 +234,14 @@ func TestCONN01ConnectionsCut(t *testing.T) {
 	if err := b.Open(t.Context(), testPath); err != nil {
 		t.Fatal(err)
 	}
+	const rows = 80
 	var acked sync.Map
 	var done atomic.Int32
 	var wg sync.WaitGroup
 	for w := range 8 {
 		wg.Go(func() {
 			defer done.Add(1)
-			for i := range 150 {
+			for i := range rows {
 				key := fmt.Sprintf("%d-%03d", w, i)
 				e := b.entry(0, row(key))
 				for try := 0; ; try++ {
@@ -264,7 +265,7 @@ func TestCONN01ConnectionsCut(t *testing.T) {
 	}
 	cuts := 0
 	for done.Load() < 8 && cuts < 200 {
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond)
 		proxy.cut()
 		cuts++
 	}
@@ -281,7 +282,7 @@ func TestCONN01ConnectionsCut(t *testing.T) {
 		}
 		return true
 	})
-	if n != 8*150 || cuts < 3 || proxy.broken.Load() == 0 {
+	if n != 8*rows || cuts < 3 || proxy.broken.Load() == 0 {
 		t.Errorf("%d acknowledged, %d cuts, %d connections broken", n, cuts, proxy.broken.Load())
 	}
 }

@@ -42,8 +42,8 @@ func (r *Route) Encode(rec *schema.Record, m *schema.Mutation) (sink.Entry, erro
 		size += framed(framed(opSize(&row.Ops[i])))
 	}
 	bytes := framed(size)
-	if total := bytes + headerSize(tb.dest, r.target.appProfile); total > maxRequestBytes {
-		return sink.Entry{}, r.refuse(schema.TooLarge, fmt.Sprintf("the row's mutations make a request of %d bytes: the limit of Bigtable is %d (256 MiB)", total, maxRequestBytes))
+	if total := bytes + headerSize(tb.dest, r.target.appProfile); total > r.sink.maxRequest {
+		return sink.Entry{}, r.refuse(schema.TooLarge, fmt.Sprintf("the row's mutations make a request of %d bytes: the limit of Bigtable is %d (256 MiB)", total, r.sink.maxRequest))
 	}
 	wire := make([]byte, 0, size)
 	wire = protowire.AppendTag(wire, entryKey, protowire.BytesType)

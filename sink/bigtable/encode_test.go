@@ -181,30 +181,27 @@ func TestEncodeLimits(t *testing.T) {
 	}
 }
 
+// The request's bound, with a smaller one in its place: exactly it is accepted, and one
+// byte more is not.
 func TestEncodeOnePastTheRequestLimit(t *testing.T) {
 	r := encoder(t)
-	zeros := make([]byte, 100<<20)
-	rowOf := func(last int) *schema.Mutation {
-		m := row("k")
-		for _, n := range []int{100 << 20, 100 << 20, last} {
-			m.Bigtable.Ops = append(m.Bigtable.Ops, schema.Op{Kind: schema.SetCell, Family: "f", Micros: 1000, Value: zeros[:n]})
-		}
-		return m
+	if r.sink.maxRequest != 256<<20 {
+		t.Fatalf("the bound is %d", r.sink.maxRequest)
 	}
-	// What the last cell may weigh, from the generated message: its length takes four bytes
-	// wherever it ends up, as do those around it.
-	m := message(rowOf(50 << 20).Bigtable)
-	room := 50<<20 + maxRequestBytes - proto.Size(&btpb.MutateRowsRequest{
+	r.sink.maxRequest = 1 << 20
+	rowOf := func(n int) *schema.Mutation { return row("k", set("f", "q", strings.Repeat("v", n))) }
+	m := message(rowOf(500_000).Bigtable) // lengths take as many bytes as at the bound
+	room := 500_000 + r.sink.maxRequest - proto.Size(&btpb.MutateRowsRequest{
 		TableName: testPath + "/tables/t", Entries: []*btpb.MutateRowsRequest_Entry{m}})
 	e, err := r.Encode(&schema.Record{}, rowOf(room))
 	if err != nil {
-		t.Fatalf("exactly 256 MiB refused: %v", err)
+		t.Fatalf("exactly the bound refused: %v", err)
 	}
-	if got := headerSize(e.Dest, "") + int(e.Bytes); got != maxRequestBytes {
-		t.Fatalf("request of %d bytes, want %d: the bound is not where the test thinks", got, maxRequestBytes)
+	if got := headerSize(e.Dest, "") + int(e.Bytes); got != r.sink.maxRequest {
+		t.Fatalf("request of %d bytes, want %d: the bound is not where the test thinks", got, r.sink.maxRequest)
 	}
 	if _, err = r.Encode(&schema.Record{}, rowOf(room+1)); err == nil {
-		t.Fatal("256 MiB + 1 accepted")
+		t.Fatal("one byte more accepted")
 	}
 }
 

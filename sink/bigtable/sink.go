@@ -17,6 +17,8 @@ type Sink struct {
 	cfg     Config
 	metrics *metrics
 	targets map[*schema.Route]*target // fixed by New
+	// maxRequest is maxRequestBytes but in tests, which would need as much memory.
+	maxRequest int
 
 	// mu guards what follows; never held across I/O.
 	mu     sync.Mutex
@@ -45,10 +47,11 @@ type target struct {
 // nothing. The error joins every problem.
 func New(cfg Config, routes []*schema.Route) (*Sink, error) {
 	s := &Sink{
-		cfg:     cfg,
-		targets: make(map[*schema.Route]*target),
-		tables:  make(map[sink.Dest]*table),
-		clients: make(map[string]*client),
+		cfg:        cfg,
+		maxRequest: maxRequestBytes,
+		targets:    make(map[*schema.Route]*target),
+		tables:     make(map[sink.Dest]*table),
+		clients:    make(map[string]*client),
 	}
 	var errs []error
 	if err := cfg.Validate(); err != nil {

@@ -42,9 +42,9 @@ type request struct {
 func (s *Sink) Write(ctx context.Context, d sink.Dest, batch []sink.Entry) []sink.Outcome {
 	r := &request{sink: s, dest: d, outs: make([]sink.Outcome, len(batch)), entries: make([]*payload, len(batch))}
 	size := r.choose(batch)
-	if total := headerSize(d, r.prof) + size; total > maxRequestBytes {
+	if total := headerSize(d, r.prof) + size; total > s.maxRequest {
 		// Not sent: refused here as the client would refuse it.
-		err := &schema.Error{Code: schema.TooLarge, Detail: fmt.Sprintf("a request of %d bytes: the limit of Bigtable is %d (256 MiB)", total, maxRequestBytes)}
+		err := &schema.Error{Code: schema.TooLarge, Detail: fmt.Sprintf("a request of %d bytes: the limit of Bigtable is %d (256 MiB)", total, s.maxRequest)}
 		r.rest(sink.Outcome{Kind: sink.Rejected, Scope: sink.ScopeBatch, Err: err})
 	} else if len(r.sent) > 0 {
 		r.build(batch, size)

@@ -53,7 +53,7 @@ func TestMissingCallsDoNotPanic(t *testing.T) {
 	}
 }
 
-// A request as large as a batch may be passes both ways.
+// A message above gRPC's default bound of 4 MiB passes both ways.
 func TestLargeMessages(t *testing.T) {
 	s, err := Start()
 	if err != nil {
@@ -70,7 +70,7 @@ func TestLargeMessages(t *testing.T) {
 	}
 	data := btpb.NewBigtableClient(conn)
 	_, err = data.MutateRow(t.Context(), &btpb.MutateRowRequest{TableName: table, RowKey: []byte("k"), Mutations: []*btpb.Mutation{{
-		Mutation: &btpb.Mutation_SetCell_{SetCell: &btpb.Mutation_SetCell{FamilyName: "f", TimestampMicros: 1000, Value: make([]byte, 21<<20)}}}}})
+		Mutation: &btpb.Mutation_SetCell_{SetCell: &btpb.Mutation_SetCell{FamilyName: "f", TimestampMicros: 1000, Value: make([]byte, 5<<20)}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
