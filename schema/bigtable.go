@@ -338,7 +338,7 @@ func (r *row) write(family, column string, v value, as Encoding, c *cellMapping)
 		return err
 	}
 	if len(values)-start > MaxCell {
-		return &Error{Code: TooLarge, Detail: fmt.Sprintf("the cell is larger than %d bytes", MaxCell)}
+		return tooLargeCell()
 	}
 	r.values = values
 	return r.add(Op{Kind: SetCell, Family: family, Column: column, Micros: r.micros,
@@ -391,4 +391,8 @@ func (r *row) millis() (int64, error) {
 			Detail: source + " is not within 1971 and 2200"}
 	}
 	return ms, nil
+}
+
+func tooLargeCell() *Error {
+	return &Error{Code: TooLarge, Detail: fmt.Sprintf("the cell is larger than %d bytes", MaxCell)}
 }

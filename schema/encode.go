@@ -255,15 +255,12 @@ func appendJSONString(dst []byte, s string) ([]byte, error) {
 // appendJSONRef appends a value of the expression language as JSON. Members of maps that
 // an expression made go in the order of their names.
 func appendJSONRef(dst []byte, v ref.Val) ([]byte, error) {
-	if len(dst) > MaxCell {
-		return dst, &Error{Code: TooLarge, Detail: fmt.Sprintf("is JSON of more than %d bytes", MaxCell)}
-	}
 	var err error
 	switch v := v.(type) {
 	case treeObject:
-		return append(dst, v.s.tree.raw(v.node)...), nil
+		return appendMade(dst, v.s.tree.raw(v.node))
 	case treeList:
-		return append(dst, v.s.tree.raw(v.node)...), nil
+		return appendMade(dst, v.s.tree.raw(v.node))
 	case *types.Optional:
 		if !v.HasValue() {
 			return append(dst, "null"...), nil
@@ -299,8 +296,20 @@ func appendJSONRef(dst []byte, v ref.Val) ([]byte, error) {
 		}
 		return append(dst, ']'), nil
 	default:
+		if len(dst) > maxText {
+			return dst, tooLong("json")
+		}
 		return appendJSON(dst, nil, fromRef(v))
 	}
+}
+
+// appendMade adds a part of the payload to JSON that an expression made, which may hold
+// the part many times.
+func appendMade(dst []byte, raw string) ([]byte, error) {
+	if len(dst) > 0 && len(dst)+len(raw) > maxText {
+		return dst, tooLong("json")
+	}
+	return append(dst, raw...), nil
 }
 
 // memberNames are the names of a map that an expression made, sorted.

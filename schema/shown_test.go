@@ -227,31 +227,20 @@ func TestApplyFromManyGoroutines(t *testing.T) {
 
 // Texts that no memory holds are refused before they are made.
 func TestGrowthIsRefused(t *testing.T) {
-	big := `{"s":"` + strings.Repeat("a", 1<<20) + `","l":[` + strings.TrimSuffix(strings.Repeat(`"a",`, 1000), ",") + `]}`
+	big := `{"s":"` + strings.Repeat("a", 200_000) + `","l":[` + strings.TrimSuffix(strings.Repeat(`"a",`, 1000), ",") + `]}`
 	for expr, code := range map[string]Code{
-		`data.s.replace("a", data.s)`:                 ExpressionTooCostly,
-		`data.s.replace("", data.s)`:                  ExpressionTooCostly,
-		`data.s.replace("a", data.s, 1000)`:           ExpressionTooCostly,
-		`data.l.join(data.s)`:                         ExpressionTooCostly,
-		`json(data.l.map(x, data.l.map(y, data.s)))`:  TooLarge,
-		`data.l.map(x, data.l.map(y, data.l)).size()`: "",
+		`data.s.replace("a", data.s)`:       ExpressionTooCostly,
+		`data.s.replace("", data.s)`:        ExpressionTooCostly,
+		`data.s.replace("a", data.s, 1000)`: ExpressionTooCostly,
+		`data.l.join(data.s)`:               ExpressionTooCostly,
+		`json(data.l.map(x, data.s))`:       ExpressionTooCostly,
 	} {
 		r := compileOne(t, `bigtable: {table: t, rowKey: k, set: [{family: m, column: v, value: '`+expr+`', as: json}]}`)
 		_, err := r.Mapping.Apply(jsonRecord(big))
-		if code == "" {
-			if err != nil {
-				wantCode(t, err, ExpressionTooCostly, "")
-			}
-			continue
-		}
-		if e, ok := err.(*Error); !ok || e.Code != code && e.Code != ExpressionTooCostly {
+		if e, ok := err.(*Error); !ok || e.Code != code {
 			t.Errorf("%s: %v", expr, err)
 		}
 	}
-	r := compileOne(t, `spanner: {table: T, columns: {a: 'data.l.map(x, data.l)'}}`)
-	list := strings.TrimSuffix(strings.Repeat(`1,`, 2000), ",")
-	_, err := r.Mapping.Apply(jsonRecord(`{"l":[` + list + `]}`))
-	wantCode(t, err, TooLarge, "1048576")
 	for expr, want := range map[string]string{
 		`"abcabc".replace("b", "xyz")`:    `"axyzcaxyzc"`,
 		`"abcabc".replace("b", "xyz", 1)`: `"axyzcabc"`,

@@ -48,7 +48,7 @@ func (d *decoder) decodeFile(text []byte, into any) {
 		d.add(mark{line, column}, "", "the file is not UTF-8")
 		return
 	}
-	f, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
+	f, err := parse(text)
 	if err != nil {
 		var syntax *yaml.SyntaxError
 		if errors.As(err, &syntax) {
@@ -72,6 +72,16 @@ func (d *decoder) decodeFile(text []byte, into any) {
 	default:
 		d.add(markOf(bodies[1].GetToken()), "", "a routes file is one YAML document")
 	}
+}
+
+// parse does not let a fault of the parser end the process.
+func parse(text []byte) (f *ast.File, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = errors.New("schema: the YAML parser failed")
+		}
+	}()
+	return parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 }
 
 func (d *decoder) node(n ast.Node, v reflect.Value, path, tag string) {
