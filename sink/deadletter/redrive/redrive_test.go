@@ -395,6 +395,7 @@ func TestLettersYoungerThanTheRunAreLeft(t *testing.T) {
 
 func TestAStreamOfNewLettersDoesNotKeepARunGoing(t *testing.T) {
 	w := newWorld(t)
+	w.cfg.Idle = 1500 * time.Millisecond // the fake looks for new messages every 500 ms
 	ended := make(chan struct{})
 	var stream sync.WaitGroup
 	stream.Go(func() {
