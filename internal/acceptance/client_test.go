@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -50,7 +52,9 @@ type answer struct {
 	Header http.Header
 	Body   string
 	Err    error
-	Took   time.Duration
+	// Took is the whole request; Waited is from its last byte sent to the answer, 0 when
+	// the answer came before.
+	Took, Waited time.Duration
 }
 
 func (a answer) acknowledged() bool { return a.Status/100 == 2 }
@@ -71,11 +75,21 @@ func newClient(t testing.TB) *http.Client {
 
 // push sends one wrapped push to a route.
 func push(ctx context.Context, client *http.Client, url, route string, body []byte, headers ...string) answer {
+	return pushFrom(ctx, client, url, route, bytes.NewReader(body), len(body), headers...)
+}
+
+// pushFrom is push with a body that is read as it is sent.
+func pushFrom(ctx context.Context, client *http.Client, url, route string, body io.Reader, length int, headers ...string) answer {
 	start := time.Now()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/routes/"+route+"/push", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/routes/"+route+"/push", body)
 	if err != nil {
 		return answer{Err: err}
 	}
+	request.ContentLength = int64(length)
+	var sent atomic.Int64 // since start, when the last byte was written
+	request = request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { sent.Store(int64(time.Since(start))) },
+	}))
 	request.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
@@ -86,7 +100,11 @@ func push(ctx context.Context, client *http.Client, url, route string, body []by
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	return answer{Status: response.StatusCode, Header: response.Header, Body: string(text), Err: err, Took: time.Since(start)}
+	a := answer{Status: response.StatusCode, Header: response.Header, Body: string(text), Err: err, Took: time.Since(start)}
+	if at := sent.Load(); at > 0 {
+		a.Waited = a.Took - time.Duration(at)
+	}
+	return a
 }
 
 // inParallel runs f(0) .. f(n-1) on so many workers and waits for them.

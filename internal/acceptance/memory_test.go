@@ -1,7 +1,9 @@
 package acceptance
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -31,7 +33,9 @@ func TestWR13MemoryIsBoundedByBytes(t *testing.T) {
 	bt.AddTable(tableName("byid"), "f")
 	// One attempt and one deadline over the whole test: what was taken is written.
 	s := startServer(t, plainBinary(t), bt.Addr(), byIDRoutes, map[string]string{
-		"PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT": "60s", "PUSHSINK_REQUEST_TIMEOUT": "60s", "PUSHSINK_ACK_DEADLINE": "120s",
+		"PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT": "500s", "PUSHSINK_REQUEST_TIMEOUT": "500s", "PUSHSINK_ACK_DEADLINE": "600s",
+		// 420 MB come over two busy cores: this test is not about slow clients.
+		"PUSHSINK_READ_HEADER_TIMEOUT": "60s", "PUSHSINK_READ_BODY_TIMEOUT": "60s",
 	})
 	client := newClient(t)
 	idle := memory(t, s, "VmRSS")
@@ -40,14 +44,21 @@ func TestWR13MemoryIsBoundedByBytes(t *testing.T) {
 	for i := range data {
 		data[i] = byte(rand.Uint32())
 	}
+	// One body for all, but for the digits of its id: it must not take this process longer
+	// to make the requests than to send them.
+	const id = "#id"
+	head, tail, found := bytes.Cut(message{ID: "1", Data: data, Attributes: map[string]string{"id": id}}.body(t), []byte(id))
+	if !found {
+		t.Fatal("no place for the id in the body")
+	}
 	const n = 300
 	answers := make([]answer, n)
 	var answered atomic.Int64
 	var all sync.WaitGroup
 	for i := range n {
-		body := message{ID: fmt.Sprint(i), Data: data, Attributes: map[string]string{"id": fmt.Sprintf("%03d", i)}}.body(t)
+		body := io.MultiReader(bytes.NewReader(head), strings.NewReader(fmt.Sprintf("%03d", i)), bytes.NewReader(tail))
 		all.Go(func() {
-			answers[i] = push(t.Context(), client, s.URL, "byid", body)
+			answers[i] = pushFrom(t.Context(), client, s.URL, "byid", body, len(head)+3+len(tail))
 			answered.Add(1)
 		})
 	}
@@ -71,7 +82,7 @@ func TestWR13MemoryIsBoundedByBytes(t *testing.T) {
 				t.Errorf("record %d was acknowledged and is not stored", i)
 			}
 		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-			slowest = max(slowest, a.Took)
+			slowest = max(slowest, a.Waited)
 			if a.Header.Get("Retry-After") == "" {
 				t.Errorf("%d without Retry-After", a.Status)
 			}
@@ -83,10 +94,12 @@ func TestWR13MemoryIsBoundedByBytes(t *testing.T) {
 	if taken := statuses[http.StatusNoContent]; taken < most/2 || taken > most {
 		t.Errorf("%d records taken, want %d to %d", taken, most/2, most)
 	}
-	if slowest > 10*admission {
-		t.Errorf("a refusal took %v, want it soon after %v", slowest, admission)
+	// The bound is far from both the figure and the deadline of 500 s: 420 MB pass
+	// through the same two cores meanwhile.
+	if slowest > 60*admission {
+		t.Errorf("a refusal came %v after the last byte, want it soon after %v", slowest, admission)
 	}
-	t.Logf("RSS %d MiB idle, peak %d MiB (bound %d MiB); answers by status %v, the slowest refusal after %v",
+	t.Logf("RSS %d MiB idle, peak %d MiB (bound %d MiB); answers by status %v, the slowest refusal %v after its last byte",
 		idle>>20, peak>>20, bound>>20, statuses, slowest)
 }
 
