@@ -273,3 +273,60 @@ func (row *testRow) record(t *testing.T) *Record {
 	}
 	return rec
 }
+
+// No error shows a value of the payload, the key that was made of it, or an attribute.
+func TestErrorsShowNoValue(t *testing.T) {
+	checked := 0
+	for _, g := range testGroups(t, "*.txt") {
+		routes, err := Compile("routes.yaml", []byte(g.file()))
+		if err != nil {
+			continue
+		}
+		for _, row := range g.rows {
+			rec := row.record(t)
+			_, err := routes.List[0].Mapping.Apply(rec)
+			if err == nil {
+				continue
+			}
+			var v any
+			if json.Unmarshal(rec.Data, &v) != nil {
+				continue
+			}
+			values := leaves(v)
+			for _, a := range rec.Attributes {
+				values = append(values, a)
+			}
+			for _, value := range values {
+				if len(value) < 3 || strings.Contains(g.routes, value) {
+					continue
+				}
+				checked++
+				if strings.Contains(err.Error(), value) {
+					t.Errorf("%s / %s: %v shows %q", g.title, row.title, err, value)
+				}
+			}
+		}
+	}
+	if checked < 40 {
+		t.Errorf("only %d values were looked for", checked)
+	}
+}
+
+func leaves(v any) []string {
+	var list []string
+	switch v := v.(type) {
+	case string:
+		list = append(list, v)
+	case float64:
+		list = append(list, strconv.FormatFloat(v, 'f', -1, 64))
+	case []any:
+		for _, e := range v {
+			list = append(list, leaves(e)...)
+		}
+	case map[string]any:
+		for _, e := range v {
+			list = append(list, leaves(e)...)
+		}
+	}
+	return list
+}
