@@ -238,6 +238,7 @@ func checkRecords(t *testing.T, w *world, want map[string]*schema.Record) {
 
 // The same through the real emulator: 101 attributes, the start-up check, a missing topic.
 func TestRoundTripThroughTheEmulator(t *testing.T) {
+	t.Parallel()
 	em := emulator.PubSub(t)
 	w := &world{out: &bytes.Buffer{}}
 	w.connect(t, em.Addr)
@@ -280,6 +281,7 @@ func TestRoundTripThroughTheEmulator(t *testing.T) {
 func TestOnly204Acknowledges(t *testing.T) {
 	for _, code := range []int{200, 201, 202, 206, 207, 301, 302, 307, 400, 409, 413, 422, 429, 500, 503} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			w.answer = func(_ int, _ *http.Request, _ []byte, rw http.ResponseWriter) {
 				rw.Header().Set("Location", "/v1/elsewhere")
@@ -314,6 +316,7 @@ func TestOnly204Acknowledges(t *testing.T) {
 }
 
 func TestPassingFailureIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.answer = func(n int, _ *http.Request, _ []byte, rw http.ResponseWriter) {
 		switch n {
@@ -338,6 +341,7 @@ func TestPassingFailureIsTriedAgain(t *testing.T) {
 
 // What every letter would get stops the run at once.
 func TestRefusalOfTheRunStopsIt(t *testing.T) {
+	t.Parallel()
 	for _, code := range []int{401, 403, 404, 405} {
 		w := newWorld(t)
 		w.cfg.Concurrency = 2
@@ -356,6 +360,7 @@ func TestRefusalOfTheRunStopsIt(t *testing.T) {
 // A route that publishes what it refuses puts it back into the subscription and answers
 // 204: such a letter is seen once more and not posted again.
 func TestRejectedOnceMoreDoesNotLoop(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.answer = func(_ int, _ *http.Request, body []byte, rw http.ResponseWriter) {
 		w.publish(t, deadletter.Letter{Record: decode(t, body), Err: errors.New("still bad")})
@@ -394,6 +399,7 @@ func TestLettersYoungerThanTheRunAreLeft(t *testing.T) {
 }
 
 func TestAStreamOfNewLettersDoesNotKeepARunGoing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.cfg.Idle = 1500 * time.Millisecond // the fake looks for new messages every 500 ms
 	ended := make(chan struct{})
@@ -428,6 +434,7 @@ func (nackAll) React(req any) (bool, any, error) {
 }
 
 func TestRedeliveredFailureIsPostedOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, pstest.ServerReactorOption{FuncName: "ModifyAckDeadline", Reactor: nackAll{}})
 	w.answer = func(_ int, _ *http.Request, _ []byte, rw http.ResponseWriter) { rw.WriteHeader(422) }
 	w.publish(t, letters(3)...)
@@ -447,6 +454,7 @@ func TestRedeliveredFailureIsPostedOnce(t *testing.T) {
 }
 
 func TestOtherRoutesLettersAreLeft(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ls := letters(4)
 	ls[0].Route, ls[1].Route = "orders", "orders"
@@ -540,6 +548,7 @@ func TestMissingSubscriptionIsNamed(t *testing.T) {
 }
 
 func TestTokenIsSentWithEachRecord(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.cfg.Token = func(context.Context) (string, error) { return "tok", nil }
 	w.publish(t, letters(2)...)
