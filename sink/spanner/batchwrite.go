@@ -77,10 +77,10 @@ func (a *attempt) stream(ctx context.Context, session string, req *sppb.BatchWri
 	}
 }
 
-// probeBatchWrite asks, without writing anything, whether the endpoint has BatchWrite.
-// Any answer but UNIMPLEMENTED says that it has.
-func (c *client) probeBatchWrite(ctx context.Context) error {
-	err := c.inSession(ctx, func(session string) error {
+// probeBatchWrite asks, without writing anything, whether the endpoint has BatchWrite;
+// final = it has not. Any answer but UNIMPLEMENTED says that it has.
+func (c *client) probeBatchWrite(ctx context.Context) (final bool, err error) {
+	err = c.inSession(ctx, func(session string) error {
 		ctx, cancel := context.WithCancel(c.outgoing(ctx, session))
 		defer cancel()
 		stream, err := c.stub.BatchWrite(ctx, &sppb.BatchWriteRequest{Session: session})
@@ -93,15 +93,17 @@ func (c *client) probeBatchWrite(ctx context.Context) error {
 		return err
 	})
 	switch code := status.Code(err); {
-	case code != codes.Unimplemented && meaningOf(code) == refusal, err == nil:
-		return nil
+	case err == nil:
+		return false, nil
 	case code == codes.Unimplemented && c.cfg.emulated():
 		c.withoutBatchWrite()
-		return nil
+		return false, nil
 	case code == codes.Unimplemented:
-		return fmt.Errorf("the service has no BatchWrite (%w): set PUSHSINK_SPANNER_WRITE_METHOD=commit", err)
+		return true, fmt.Errorf("the service has no BatchWrite: set PUSHSINK_SPANNER_WRITE_METHOD=commit (%w)", plainError(err))
+	case meaningOf(code) == refusal && missingResource(err) == "":
+		return false, nil // it does not take a request without groups
 	default:
-		return err
+		return false, plainError(err)
 	}
 }
 

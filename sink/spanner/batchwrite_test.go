@@ -628,8 +628,13 @@ func TestEMU01ServiceWithoutBatchWriteIsAStartError(t *testing.T) {
 		return status.Error(codes.Unimplemented, "")
 	}}
 	h := setUp(t, f, plainSchema(), plainRoutes, func(c *Config) { c.asService = true }).open()
-	if err := h.sink.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "PUSHSINK_SPANNER_WRITE_METHOD=commit") {
-		t.Errorf("the check says %v", err)
+	for _, p := range h.sink.Check(t.Context()) {
+		if !p.Final || !strings.Contains(p.Text, "PUSHSINK_SPANNER_WRITE_METHOD=commit") {
+			t.Errorf("the check says %+v", p)
+		}
+	}
+	if n := len(h.sink.Check(t.Context())); n != 2 {
+		t.Errorf("%d problems for two routes", n)
 	}
 	outs := h.write(h.entry("orders", order("a")))
 	check(t, outs, "fatal")

@@ -61,8 +61,8 @@ func live(t *testing.T, e *emulator.SpannerEmulator, path, file string, change f
 // mustCheck is the start-up check.
 func (h *harness) mustCheck() *harness {
 	h.t.Helper()
-	if err := h.sink.Check(h.t.Context()); err != nil {
-		h.t.Fatal(err)
+	if problems := h.sink.Check(h.t.Context()); len(problems) > 0 {
+		h.t.Fatalf("%+v", problems)
 	}
 	return h
 }
@@ -332,8 +332,8 @@ func TestSPCON07WhatIsGoneOnTheEmulator(t *testing.T) {
 			}
 			t.Run("database", func(t *testing.T) {
 				h := live(t, e, strings.Replace(path, "/db", "/gone", 1), "routes: {r: {spanner: {table: Plain, columns: {Id: data.id}}}}", m.change)
-				if err := h.sink.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "Database not found") {
-					t.Errorf("the check says %v", err)
+				if p := h.sink.Check(t.Context()); len(p) != 1 || p[0].Route != "r" || p[0].Final || !strings.Contains(p[0].Text, "Database not found") {
+					t.Errorf("the check says %+v", p)
 				}
 				cache := &h.sink.databases[strings.Replace(path, "/db", "/gone", 1)].schema
 				cache.known.Store(describeSchema(GoogleSQL, "Plain: Id STRING(8) key notnull"))
@@ -448,9 +448,9 @@ func TestCheckOnTheEmulator(t *testing.T) {
 	e := emulator.Spanner(t)
 	path := e.Database(t, "CREATE TABLE T (Id INT64 NOT NULL) PRIMARY KEY (Id)")
 	h := live(t, e, path, "routes: {good: {spanner: {table: T, columns: {Id: data.id}}}, bad: {spanner: {table: T, columns: {Id: data.id, X: data.x}}}}", func(*Config) {})
-	err := h.sink.Check(t.Context())
-	if err == nil || err.Error() != "route does not fit the database's schema: route bad: table T: column X: no such column" {
-		t.Errorf("the check says %v", err)
+	problems := h.sink.Check(t.Context())
+	if want := (Problem{"bad", "table T: column X: no such column", true}); len(problems) != 1 || problems[0] != want {
+		t.Errorf("the check says %+v, want %+v", problems, want)
 	}
 	d := h.sink.databases[path]
 	warm := d.current()

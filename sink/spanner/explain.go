@@ -276,10 +276,10 @@ func (a *attempt) schemaChanged(ctx context.Context, i int) sink.Outcome {
 	o := sink.Outcome{Kind: sink.Fatal, Scope: sink.ScopeRoute}
 	cat := a.db.reread(ctx, p.plan.cat)
 	if now := p.route.plan(cat); len(now.problems) > 0 {
-		o.Err = now.err()
+		o.Err = p.route.misfit(now.problems...)
 		return o
 	}
-	o.Err = fmt.Errorf("%w: route %s: the service does not know a table or column that its schema has (NOT_FOUND)", ErrSchema, p.route.target.name)
+	o.Err = p.route.misfit("the service does not know a table or column that its schema has (NOT_FOUND)")
 	return o
 }
 

@@ -29,8 +29,8 @@ type dedupTable struct {
 	time  *column // the commit timestamp
 }
 
-// fit holds a route against a schema and lists everything that does not fit, by route,
-// table, column and both types.
+// fit holds a route against a schema and lists everything that does not fit, by table,
+// column and both types.
 func (t *target) fit(cat *catalog) *plan {
 	p := &plan{cat: cat, uses: make([]fitted, len(t.uses))}
 	for i := range t.uses {
@@ -43,26 +43,26 @@ func (t *target) fit(cat *catalog) *plan {
 	return p
 }
 
-func (p *plan) problem(t *target, table, format string, args ...any) {
-	p.problems = append(p.problems, fmt.Sprintf("route %s: table %s: %s", t.name, table, fmt.Sprintf(format, args...)))
+func (p *plan) problem(table, format string, args ...any) {
+	p.problems = append(p.problems, fmt.Sprintf("table %s: %s", table, fmt.Sprintf(format, args...)))
 }
 
 // find looks a table up and says why it is not there.
-func (p *plan) find(t *target, name string) *table {
+func (p *plan) find(name string) *table {
 	tb := p.cat.table(name)
 	if tb != nil {
 		return tb
 	}
 	if near := p.cat.nearTable(name); len(near) > 0 {
-		p.problem(t, name, "no such table; there is %s (%s names are case-sensitive)", strings.Join(near, ", "), p.cat.dialect)
+		p.problem(name, "no such table; there is %s (%s names are case-sensitive)", strings.Join(near, ", "), p.cat.dialect)
 	} else {
-		p.problem(t, name, "no such table")
+		p.problem(name, "no such table")
 	}
 	return nil
 }
 
 func (p *plan) fitTable(t *target, u *use) fitted {
-	f := fitted{table: p.find(t, u.table), columns: make(map[string]*column, len(u.columns)), named: make(map[*column]bool, len(u.columns))}
+	f := fitted{table: p.find(u.table), columns: make(map[string]*column, len(u.columns)), named: make(map[*column]bool, len(u.columns))}
 	if f.table == nil {
 		return f
 	}
@@ -71,15 +71,15 @@ func (p *plan) fitTable(t *target, u *use) fitted {
 		col := p.cat.column(f.table, use.name)
 		if col == nil {
 			if near := f.table.nearColumn(use.name); len(near) > 0 {
-				p.problem(t, u.table, "column %s: no such column; there is %s (%s names are case-sensitive)", use.name, strings.Join(near, ", "), p.cat.dialect)
+				p.problem(u.table, "column %s: no such column; there is %s (%s names are case-sensitive)", use.name, strings.Join(near, ", "), p.cat.dialect)
 			} else {
-				p.problem(t, u.table, "column %s: no such column", use.name)
+				p.problem(u.table, "column %s: no such column", use.name)
 			}
 			continue
 		}
 		f.columns[use.name] = col
 		if other, twice := by[col]; twice {
-			p.problem(t, u.table, "columns %s and %s are the same column", other, use.name)
+			p.problem(u.table, "columns %s and %s are the same column", other, use.name)
 		}
 		by[col], f.named[col] = use.name, true
 		p.fitColumn(t, u, use, col)
@@ -90,7 +90,7 @@ func (p *plan) fitTable(t *target, u *use) fitted {
 
 func (p *plan) fitColumn(t *target, u *use, use columnUse, col *column) {
 	bad := func(format string, args ...any) {
-		p.problem(t, u.table, "column %s (%s): %s", use.name, col.typ, fmt.Sprintf(format, args...))
+		p.problem(u.table, "column %s (%s): %s", use.name, col.typ, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case col.generated:
@@ -100,7 +100,7 @@ func (p *plan) fitColumn(t *target, u *use, use columnUse, col *column) {
 	case use.kind == schema.CommitTimestamp && !col.commitTime:
 		bad("%s", noCommitTime)
 	case !col.accepts(use.kind, t.coerce):
-		bad("the mapping gives %s", use.kind)
+		bad("the mapping gives %s for a record without data", use.kind)
 	}
 }
 
@@ -147,10 +147,10 @@ func (p *plan) fitKey(t *target, u *use, tb *table, named map[*column]string) {
 		switch {
 		case inserts(u.op) && (col.generated || col.filled) && !u.deletes:
 		case inserts(u.op) && (col.generated || col.filled):
-			p.problem(t, u.table, "column %s (%s): part of the primary key; deleteWhen can't delete a row without it", col.name, col.typ)
+			p.problem(u.table, "column %s (%s): part of the primary key; deleteWhen can't delete a row without it", col.name, col.typ)
 		case u.op == schema.Update && col.generated && !u.deletes:
 		default:
-			p.problem(t, u.table, "column %s (%s): part of the primary key, which %s needs and the mapping does not give", col.name, col.typ, u.op)
+			p.problem(u.table, "column %s (%s): part of the primary key, which %s needs and the mapping does not give", col.name, col.typ, u.op)
 		}
 	}
 	if !inserts(u.op) || u.rest {
@@ -158,13 +158,13 @@ func (p *plan) fitKey(t *target, u *use, tb *table, named map[*column]string) {
 	}
 	for _, col := range tb.order {
 		if _, ok := named[col]; !ok && col.keyPart == 0 && !col.nullable && !col.generated && !col.filled {
-			p.problem(t, u.table, "column %s (%s): NOT NULL without a default, which %s needs and the mapping does not give", col.name, col.typ, u.op)
+			p.problem(u.table, "column %s (%s): NOT NULL without a default, which %s needs and the mapping does not give", col.name, col.typ, u.op)
 		}
 	}
 }
 
 func (p *plan) fitDedup(t *target) {
-	tb := p.find(t, t.dedupTable)
+	tb := p.find(t.dedupTable)
 	if tb == nil {
 		return
 	}
@@ -179,16 +179,16 @@ func (p *plan) fitDedup(t *target) {
 		case col.commitTime && !col.generated && d.time == nil:
 			d.time = col
 		case col != d.key && !col.commitTime && !col.nullable && !col.generated && !col.filled:
-			p.problem(t, t.dedupTable, "column %s (%s): NOT NULL without a default; %s", col.name, col.typ, shape)
+			p.problem(t.dedupTable, "column %s (%s): NOT NULL without a default; %s", col.name, col.typ, shape)
 		}
 	}
 	if d.key == nil || d.time == nil {
-		p.problem(t, t.dedupTable, "%s", shape)
+		p.problem(t.dedupTable, "%s", shape)
 		return
 	}
 	for i := range p.uses {
 		if p.uses[i].table == tb {
-			p.problem(t, t.dedupTable, "the dedup table is one of the route's own tables")
+			p.problem(t.dedupTable, "the dedup table is one of the route's own tables")
 		}
 	}
 	p.dedup = d

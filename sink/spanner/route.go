@@ -23,6 +23,9 @@ type Route struct {
 	fitted atomic.Pointer[plan]
 }
 
+// Dest is where the route's entries go.
+func (r *Route) Dest() sink.Dest { return sink.Dest{Instance: r.db.path} }
+
 // ErrSchema: a route does not fit the schema of its database, or the reverse. Waiting
 // does not help; a change of either does, and is noticed within a minute.
 var ErrSchema = errors.New("route does not fit the database's schema")
@@ -37,9 +40,9 @@ func (r *Route) plan(cat *catalog) *plan {
 	return p
 }
 
-// planError is what a route that does not fit answers.
-func (p *plan) err() error {
-	return fmt.Errorf("%w: %s", ErrSchema, strings.Join(p.problems, "; "))
+// misfit is the error of a route that does not fit.
+func (r *Route) misfit(problems ...string) error {
+	return fmt.Errorf("%w: route %s: %s", ErrSchema, r.target.name, strings.Join(problems, "; "))
 }
 
 // Encode makes the entry that writes m, the mutation of rec.
@@ -68,7 +71,7 @@ func (r *Route) Encode(rec *schema.Record, m *schema.Mutation) (sink.Entry, erro
 				cat = newer
 				continue
 			}
-			return r.unsent(rec, sink.Outcome{Kind: sink.Fatal, Scope: sink.ScopeRoute, Err: p.err()}), nil
+			return r.unsent(rec, sink.Outcome{Kind: sink.Fatal, Scope: sink.ScopeRoute, Err: r.misfit(p.problems...)}), nil
 		}
 		entry, unknown, err := r.encodeWith(p, rec, g)
 		if unknown {
@@ -103,8 +106,7 @@ func (r *Route) encodeWith(p *plan, rec *schema.Record, g *schema.GroupMutation)
 	err := e.group(g, dedup)
 	switch {
 	case e.misfit != "":
-		return r.unsent(rec, sink.Outcome{Kind: sink.Fatal, Scope: sink.ScopeRoute,
-			Err: fmt.Errorf("%w: route %s: %s", ErrSchema, r.target.name, e.misfit)}), true, nil
+		return r.unsent(rec, sink.Outcome{Kind: sink.Fatal, Scope: sink.ScopeRoute, Err: r.misfit(e.misfit)}), true, nil
 	case err != nil:
 		return sink.Entry{}, e.unknown, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 
 	"github.com/pushsink/pushsink/schema"
 )
@@ -37,7 +38,7 @@ type use struct {
 // columnUse is a column that the mapping names.
 type columnUse struct {
 	name string
-	// kind is what the mapping's expression always gives; Absent = it depends.
+	// kind is what the mapping gives there for a record without data; Absent = nothing.
 	kind schema.ValueKind
 }
 
@@ -80,7 +81,33 @@ func (c *Config) target(r *schema.Route) (*target, error) {
 		u.name(child.Columns)
 		t.uses = append(t.uses, u)
 	}
+	t.learn(r)
 	return t, errors.Join(errs...)
+}
+
+// learn finds out what the mapping gives where the payload has no say: constants, parts
+// of the message, the commit timestamp, what stands in for an absent field. It maps a
+// record without data; where that can't be mapped nothing is learnt.
+func (t *target) learn(r *schema.Route) {
+	if r.Mapping == nil {
+		return
+	}
+	empty := &schema.Record{ID: "0", OrderingKey: "0", Subscription: "projects/p/subscriptions/s", Published: time.Unix(1_700_000_000, 0), Attempt: 1}
+	if r.Format == "json" {
+		empty.Data = []byte("{}")
+	}
+	m, err := r.Mapping.Apply(empty)
+	if err != nil || m.Spanner == nil || m.Spanner.Row.Operation == schema.Delete {
+		return
+	}
+	columns := t.uses[0].columns
+	for _, c := range m.Spanner.Row.Columns {
+		for i := range columns {
+			if columns[i].name == c.Name {
+				columns[i].kind = c.Value.Kind
+			}
+		}
+	}
 }
 
 func (u *use) name(columns []string) {
