@@ -18,6 +18,8 @@ import (
 	adminpb "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"cloud.google.com/go/bigtable/bttest"
+	"google.golang.org/api/option"
+	gtransport "google.golang.org/api/transport/grpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -366,5 +368,20 @@ func TestReleaseDuringRead(t *testing.T) {
 	b.Release(testPath)
 	if err := <-got; err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("reading through a released client: %v", err)
+	}
+}
+
+// The options for the service itself fit together; nothing is dialled before it is used.
+func TestServiceDialOptions(t *testing.T) {
+	cfg := testConfig(nil)
+	cfg.Endpoint = ""
+	opts := append(cfg.dialOptions(dataEndpoint, dataScope), option.WithGRPCConnectionPool(3), option.WithAPIKey("none"))
+	pool, err := gtransport.DialPool(t.Context(), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if pool.Num() != 3 || !strings.Contains(pool.Conn().Target(), dataEndpoint) {
+		t.Errorf("%d connections to %s", pool.Num(), pool.Conn().Target())
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	adminpb "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -47,13 +48,23 @@ func TestWriteOneCallWithHeaders(t *testing.T) {
 	}
 }
 
-// One attempt is one call, whatever the code: neither gRPC nor a service config repeats it.
+// One attempt is one call, whatever the code and whatever a service config asks for.
 func TestWriteNeverRepeats(t *testing.T) {
-	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
-		s := &service{mutate: func(int, *btpb.MutateRowsRequest, btpb.Bigtable_MutateRowsServer) error {
-			return status.Error(code, "no")
-		}}
-		b := opened(t, s, routeOf("r", nil))
+	retrying := grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{"service": "google.bigtable.v2.Bigtable"}],
+		"retryPolicy": {"maxAttempts": 4, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1,
+		"retryableStatusCodes": ["UNAVAILABLE", "ABORTED", "INTERNAL", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"]}}]}`)
+	code := codes.OK
+	s := &service{mutate: func(int, *btpb.MutateRowsRequest, btpb.Bigtable_MutateRowsServer) error {
+		return status.Error(code, "no")
+	}}
+	cfg := testConfig(serve(t, s))
+	cfg.DialOptions = append(cfg.DialOptions, retrying)
+	b := newBench(t, cfg, routeOf("r", nil))
+	if err := b.Open(t.Context(), testPath); err != nil {
+		t.Fatal(err)
+	}
+	for code = codes.Canceled; code <= codes.Unauthenticated; code++ {
+		s.mutates = nil
 		b.write(b.entry(0, row("a")))
 		if len(s.mutates) != 1 {
 			t.Errorf("%v: %d calls", code, len(s.mutates))
