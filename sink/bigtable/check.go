@@ -48,7 +48,11 @@ func (s *Sink) Check(ctx context.Context) []Problem {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			found := s.checkInstance(ctx, instance, targets)
+			found, ended := s.checkInstance(ctx, instance, targets)
+			if ended {
+				// The writer released the client meanwhile, which says nothing.
+				found, _ = s.checkInstance(ctx, instance, targets)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			problems = append(problems, found...)
@@ -61,7 +65,8 @@ func (s *Sink) Check(ctx context.Context) []Problem {
 	return slices.Compact(problems)
 }
 
-func (s *Sink) checkInstance(ctx context.Context, instance string, targets []*target) []Problem {
+// checkInstance looks at the routes of one instance. ended: its client closed meanwhile.
+func (s *Sink) checkInstance(ctx context.Context, instance string, targets []*target) (problems []Problem, ended bool) {
 	id := InstanceID(instance)
 	all := func(text string) []Problem {
 		ps := make([]Problem, len(targets))
@@ -72,11 +77,10 @@ func (s *Sink) checkInstance(ctx context.Context, instance string, targets []*ta
 	}
 	c, done, err := s.borrow(ctx, instance, true)
 	if err != nil {
-		return all(fmt.Sprintf("instance %s: no client: %v: check the credentials (GOOGLE_APPLICATION_CREDENTIALS or the service account)", id, err))
+		return all(fmt.Sprintf("instance %s: no client: %v: check the credentials (GOOGLE_APPLICATION_CREDENTIALS or the service account)", id, err)), false
 	}
 	defer done()
 
-	var problems []Problem
 	pinged := make(map[string]string) // app profile -> problem
 	for _, t := range targets {
 		text, ok := pinged[t.appProfile]
@@ -92,7 +96,7 @@ func (s *Sink) checkInstance(ctx context.Context, instance string, targets []*ta
 			problems = append(problems, Problem{t.name, text})
 		}
 	}
-	return problems
+	return problems, c.ctx.Err() != nil
 }
 
 func profileProblem(err error, instance, profile string) string {

@@ -132,7 +132,7 @@ func (r *request) outcome(p *payload, f failure, detail string) sink.Outcome {
 		o.Kind, o.Err = sink.Rejected, rejection(schema.Constraint, said("Bigtable refused the mutation"))
 	case codes.NotFound:
 		switch {
-		case p.table.create():
+		case p.create():
 			r.missing(p, &o, said("table %s", table))
 		case route.static:
 			o.Kind, o.Scope = sink.Fatal, sink.ScopeBatch
@@ -142,7 +142,7 @@ func (r *request) outcome(p *payload, f failure, detail string) sink.Outcome {
 			o.Err = rejection(schema.NoSuchTable, said("route %s: the record's table is not there and bigtable.create is not ifNeeded", route.name))
 		}
 	case codes.FailedPrecondition:
-		if p.table.create() && !p.confirmed() {
+		if p.create() && !p.confirmed() {
 			r.missing(p, &o, said("MutateRows on table %s", table))
 			break
 		}
@@ -179,7 +179,15 @@ func (r *request) missing(p *payload, o *sink.Outcome, err error) {
 		p.failedAt = 1 + p.table.ensures
 	}
 	p.table.mu.Unlock()
-	r.sink.adopt(p.table)
+	r.sink.adopt(p)
+}
+
+// create reports whether the entry's route, or another one of its table, may create it.
+func (p *payload) create() bool { return p.route.target.spec.Create || p.table.create() }
+
+// declares likewise, of a family.
+func (p *payload) declares(family string) bool {
+	return p.route.target.declares(family) || p.table.declares(family)
 }
 
 // confirmed reports whether the entry failed before and the last Ensure since then found
@@ -243,7 +251,7 @@ func (r *request) noFamily(f failure, entries []int) noFamily {
 }
 
 // familyMissing settles the entries of a row, or of a call, that failed for a family the
-// table does not have. A family that a route of the table declares is Missing. Another one
+// table does not have: one of theirs, if they are several. A family that a route of the table declares is Missing. Another one
 // is the route's fault where its mapping names it, and the record's where the record does.
 // Where the service does not name it, that is decided only where it is certain: the entry
 // was alone and has no declared family, or the table's families are known from an Ensure
@@ -261,21 +269,20 @@ func (r *request) familyMissing(entries []int, f failure, n noFamily) {
 		used := p.families()
 		switch {
 		case n.name != "" && !slices.Contains(used, n.name):
-		case n.name != "" && p.table.declares(n.name):
+		case n.name != "" && p.declares(n.name):
 			v.ask = true
 		case n.name != "":
 			v.absent = []string{n.name}
 		default:
-			undeclared := slices.DeleteFunc(slices.Clone(used), p.table.declares)
+			undeclared := slices.DeleteFunc(slices.Clone(used), p.declares)
 			present := p.seen()
 			absent := slices.DeleteFunc(slices.Clone(undeclared), func(u string) bool { return present[u] })
-			alone := len(entries) == 1 || !f.whole
 			switch {
 			case len(undeclared) == 0:
 				v.ask = true
-			case len(absent) > 0 && (present != nil || alone && len(undeclared) == len(used)):
+			case len(absent) > 0 && (present != nil || len(entries) == 1 && len(undeclared) == len(used)):
 				v.absent = absent
-			case p.table.create():
+			case p.create():
 				v.ask = true
 			default:
 				v.unknown = true

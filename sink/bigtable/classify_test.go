@@ -375,6 +375,48 @@ func TestFamilyOfABatch(t *testing.T) {
 	}
 }
 
+// Records merged into one row share its status. Where it does not name the family, each is
+// sent alone before any is blamed.
+func TestFamilyOfAMergedRow(t *testing.T) {
+	s := &service{mutate: func(_ int, _ *btpb.MutateRowsRequest, st btpb.Bigtable_MutateRowsServer) error {
+		return st.Send(&btpb.MutateRowsResponse{Entries: []*btpb.MutateRowsResponse_Entry{entryStatus(0, codes.NotFound, serviceNoFamily)}})
+	}}
+	b := opened(t, s, routeOf("r", nil), routeOf("other", func(b *schema.BigtableTarget) { b.Used = []string{"z"} }))
+	outs := b.write(b.entry(0, row("a")), b.entry(1, row("a", set("z", "q", "v"))))
+	for _, o := range outs {
+		if got, want := verdictOf(o), (verdict{sink.Rejected, sink.ScopeEntry, 0, schema.NoSuchFamily}); got != want {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+}
+
+// An entry whose table was forgotten while it was on its way is still its route's: the
+// table is made for it.
+func TestForgottenTableComesBack(t *testing.T) {
+	s := &service{mutate: func(int, *btpb.MutateRowsRequest, btpb.Bigtable_MutateRowsServer) error {
+		return status.Error(codes.NotFound, "table not found")
+	}}
+	templated := func(family string) func(*schema.BigtableTarget) {
+		return func(b *schema.BigtableTarget) { creating(family)(b); b.Table = "" }
+	}
+	b := opened(t, s, routeOf("one", templated("f")), routeOf("two", templated("g")))
+	e := b.entry(0, row("a"))
+	b.unshare(b.lookup(tableT), b.routes[0].target)
+	if b.lookup(tableT) != nil {
+		t.Fatal("not forgotten")
+	}
+	b.entry(1, row("b", set("g", "q", "v"))) // another route's state of the same table
+	if got := kinds(b.write(e)); got != "missing" {
+		t.Fatal(got)
+	}
+	if e := b.Ensure(t.Context(), tableT); e.Kind != sink.Applied {
+		t.Fatal(e.Err)
+	}
+	if families := s.creates[0].Table.ColumnFamilies; len(families) != 2 {
+		t.Errorf("made with families %v", families)
+	}
+}
+
 // A record cannot pass for a missing family by what it holds, and one whose key happens to
 // be a piece of the text does not hide a family that is missing.
 func TestFamilyTextIsNotTheRecords(t *testing.T) {

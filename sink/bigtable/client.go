@@ -53,7 +53,8 @@ type client struct {
 	pool  gtransport.ConnPool
 	data  btpb.BigtableClient
 
-	// mu guards the administrative connection, dialled at its first use.
+	// mu guards the administrative connection, dialled at its first use; dialling waits for
+	// no connection.
 	mu        sync.Mutex
 	adminConn *grpc.ClientConn
 	closed    bool

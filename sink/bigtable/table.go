@@ -14,7 +14,7 @@ import (
 type table struct {
 	dest sink.Dest
 
-	// mu guards what follows.
+	// mu guards what follows. Sink.mu may be held when it is taken, not the other way.
 	mu      sync.Mutex
 	sharers []*target // the routes that write here, in the order they came
 	// ensures counts the Ensure calls that ended well. An entry remembers the count at
@@ -32,31 +32,39 @@ type table struct {
 	created atomic.Bool
 }
 
-// share returns the state of d with t among the routes that write there.
+// share returns the state of d with t among the routes that write there. Sink.mu is held
+// over it and unshare, so that a state some route writes by is never a forgotten one.
 func (s *Sink) share(d sink.Dest, t *target) *table {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	tb := s.tables[d]
 	if tb == nil {
 		tb = &table{dest: d}
 		s.tables[d] = tb
 	}
-	s.mu.Unlock()
+	tb.join(t)
+	return tb
+}
+
+func (tb *table) join(t *target) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
 	if !slices.Contains(tb.sharers, t) {
 		tb.sharers = append(tb.sharers, t)
 	}
-	return tb
 }
 
-// adopt makes tb the state of its destination again, should it have been forgotten
-// meanwhile: the Ensure that follows looks it up by name.
-func (s *Sink) adopt(tb *table) {
+// adopt brings an entry's table back, should it have been forgotten since: the Ensure that
+// follows looks it up by name, and must find the entry's route there.
+func (s *Sink) adopt(p *payload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tables[tb.dest] == nil {
+	tb := s.tables[p.table.dest]
+	if tb == nil {
+		tb = p.table
 		s.tables[tb.dest] = tb
 	}
+	tb.join(p.route.target)
 }
 
 func (s *Sink) lookup(d sink.Dest) *table {
@@ -67,16 +75,12 @@ func (s *Sink) lookup(d sink.Dest) *table {
 
 // unshare takes t off the routes of tb, and forgets tb with the last of them.
 func (s *Sink) unshare(tb *table, t *target) {
-	tb.mu.Lock()
-	tb.sharers = slices.DeleteFunc(tb.sharers, func(o *target) bool { return o == t })
-	empty := len(tb.sharers) == 0
-	tb.mu.Unlock()
-	if !empty {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tables[tb.dest] == tb {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.sharers = slices.DeleteFunc(tb.sharers, func(o *target) bool { return o == t })
+	if len(tb.sharers) == 0 && s.tables[tb.dest] == tb {
 		delete(s.tables, tb.dest)
 	}
 }
@@ -92,10 +96,10 @@ func (tb *table) create() bool {
 func (tb *table) declares(family string) bool {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
-	for _, t := range tb.sharers {
-		if _, ok := t.spec.Families[family]; ok && t.spec.Create {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(tb.sharers, func(t *target) bool { return t.declares(family) })
+}
+
+func (t *target) declares(family string) bool {
+	_, ok := t.spec.Families[family]
+	return ok && t.spec.Create
 }

@@ -28,7 +28,6 @@ var (
 type request struct {
 	sink    *Sink
 	dest    sink.Dest
-	table   *table // of the first entry; all entries are of one destination
 	entries []*payload
 	outs    []sink.Outcome // by entry; Undecided with an error until settled
 	sent    []int          // the entries that are in the request
@@ -69,7 +68,7 @@ func (r *request) choose(batch []sink.Entry) (size int) {
 		r.entries[i] = p
 		prof := p.route.target.appProfile
 		if first {
-			r.prof, r.table, first = prof, p.table, false
+			r.prof, first = prof, false
 		}
 		if prof != r.prof || heldKeys[batch[i].Key] {
 			if heldKeys == nil {
