@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"reflect"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,34 +53,34 @@ func TestCONN04CheckedAgainWhileProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		checks := 0
+		var checks atomic.Int32
 		down := []string{"backend down"}
 		r := newReadiness(ctx, quiet(), func(ctx context.Context) []string {
-			checks++
+			checks.Add(1)
 			if _, bounded := ctx.Deadline(); !bounded {
 				t.Error("a check without a deadline")
 			}
 			return down
 		})
-		if got := r.Causes(); len(got) != 1 || checks != 0 {
+		if got := r.Causes(); len(got) != 1 {
 			t.Errorf("before the first check: causes %q, want one", got)
 		}
 		synctest.Wait()
-		if got := r.Causes(); !reflect.DeepEqual(got, []string{"backend down"}) || checks != 1 {
-			t.Errorf("causes %q after %d checks, want the check's after one", got, checks)
+		if got := r.Causes(); !reflect.DeepEqual(got, []string{"backend down"}) || checks.Load() != 1 {
+			t.Errorf("causes %q after %d checks, want the check's after one", got, checks.Load())
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if checks != 1 {
-			t.Errorf("%d checks while nobody probes, want 1", checks)
+		if checks.Load() != 1 {
+			t.Errorf("%d checks while nobody probes, want 1", checks.Load())
 		}
 		for range 100 { // probed every 100 ms for 10 s
 			r.Causes()
 			time.Sleep(100 * time.Millisecond)
 		}
 		synctest.Wait()
-		if checks != 11 {
-			t.Errorf("%d checks after 10 s of probes, want 11: one a second", checks)
+		if checks.Load() != 11 {
+			t.Errorf("%d checks after 10 s of probes, want 11: one a second", checks.Load())
 		}
 		down = nil
 		time.Sleep(time.Second)
@@ -91,8 +92,8 @@ func TestCONN04CheckedAgainWhileProbed(t *testing.T) {
 		time.Sleep(time.Hour)
 		r.Causes()
 		synctest.Wait()
-		if checks != 12 {
-			t.Errorf("%d checks, want no more once it was ready (12)", checks)
+		if checks.Load() != 12 {
+			t.Errorf("%d checks, want no more once it was ready (12)", checks.Load())
 		}
 	})
 }

@@ -333,10 +333,10 @@ func TestSHUT07OrderOfTheStop(t *testing.T) {
 }
 
 // A backend that never answers cannot hold the stop: with the default of 8 s the requests
-// would be answered after 5 s, with 400 ms after 250.
+// would be answered after 5 s, with 1.2 s after 750 ms.
 func TestShutdownTimeoutBoundsTheStop(t *testing.T) {
 	bt, _ := held(t)
-	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_SHUTDOWN_TIMEOUT=400ms", "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=1h"))
+	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_SHUTDOWN_TIMEOUT=1200ms", "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=1h"))
 	wait := pushes(p.url(), devices("d", 5)...)
 	holds(t, metricsURL(p), 5)
 	began := time.Now()
@@ -350,10 +350,10 @@ func TestShutdownTimeoutBoundsTheStop(t *testing.T) {
 		t.Errorf("exit code %d, want 0", code)
 	}
 	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("the stop took %s, want some 400 ms", took)
+		t.Errorf("the stop took %s, want some 750 ms", took)
 	}
-	if got := p.entries("stopping"); len(got) != 1 || got[0]["budget"] != "400ms" {
-		t.Errorf("the logged budget: %v, want 400ms", got)
+	if got := p.entries("stopping"); len(got) != 1 || got[0]["budget"] != "1.2s" {
+		t.Errorf("the logged budget: %v, want 1.2s", got)
 	}
 }
 
@@ -361,7 +361,7 @@ func TestShutdownTimeoutBoundsTheStop(t *testing.T) {
 func TestStopDoesNotWaitForSlowBodies(t *testing.T) {
 	bt := scripted.New(t, scripted.Options{})
 	bt.AddTable(readings, "m")
-	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_SHUTDOWN_TIMEOUT=800ms", "PUSHSINK_READ_BODY_TIMEOUT=1h", "PUSHSINK_ACK_DEADLINE=600s", "PUSHSINK_REQUEST_TIMEOUT=500s"))
+	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_SHUTDOWN_TIMEOUT=3s", "PUSHSINK_READ_BODY_TIMEOUT=1h", "PUSHSINK_ACK_DEADLINE=600s", "PUSHSINK_REQUEST_TIMEOUT=500s"))
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url(), "http://"))
 	if err != nil {
 		t.Fatal(err)
