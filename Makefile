@@ -30,7 +30,7 @@ lint: ## gofmt, go vet, staticcheck
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	FUZZTIME=$(FUZZTIME) bash .ci/fuzz
 
-soak: ## the acceptance tests at full size, some 15 minutes
+soak: ## the acceptance tests at full size, some 5 minutes
 	SOAK=1 REQUIRE_EMULATORS=1 $(GO) test -count=1 -v -timeout 60m -bench AgainstNaive ./internal/acceptance/
 
 bench: ## Go benchmarks matching BENCH
