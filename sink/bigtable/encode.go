@@ -23,11 +23,12 @@ type payload struct {
 }
 
 // Encode makes the entry that writes m, the mutation of rec. The error is a
-// [*schema.Error], or wraps [ErrTooManyTables].
+// [*schema.Error], or wraps [ErrTooManyTables]; any other is a fault of the caller's, not
+// the record's.
 func (r *Route) Encode(rec *schema.Record, m *schema.Mutation) (sink.Entry, error) {
 	row := m.Bigtable
 	if row == nil {
-		return sink.Entry{}, r.refuse(schema.Internal, "no Bigtable mutation")
+		return sink.Entry{}, fmt.Errorf("route %s: no Bigtable mutation", r.target.name)
 	}
 	if err := r.check(row); err != nil {
 		return sink.Entry{}, err
@@ -84,7 +85,7 @@ func (r *Route) check(row *schema.RowMutation) error {
 			continue
 		case schema.SetCell, schema.DeleteColumn, schema.DeleteFamily:
 		default:
-			return r.refuse(schema.Internal, fmt.Sprintf("mutation of unknown kind %d", op.Kind))
+			return fmt.Errorf("route %s: mutation of unknown kind %d", r.target.name, op.Kind)
 		}
 		if !validFamily(op.Family) {
 			return r.refuse(schema.NoSuchFamily, "family: no family name (1 to 64 letters, digits, dots, hyphens, underscores)")

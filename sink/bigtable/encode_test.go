@@ -159,7 +159,6 @@ func TestEncodeLimits(t *testing.T) {
 		{"BTVAL-09 family with a space", "k", []schema.Op{set("bad name", "q", "v")}, schema.NoSuchFamily, "family"},
 		{"BTVAL-09 family of 65", "k", []schema.Op{set(strings.Repeat("f", 65), "q", "v")}, schema.NoSuchFamily, "family"},
 		{"BTVAL-09 family of 64", "k", []schema.Op{set(strings.Repeat("f", 64), "q", "v")}, "", ""},
-		{"mutation of no kind", "k", []schema.Op{{Family: "f"}}, schema.Internal, "kind"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := &schema.Mutation{Bigtable: &schema.RowMutation{Table: "t", Key: c.key, Ops: c.ops}}
@@ -178,6 +177,16 @@ func TestEncodeLimits(t *testing.T) {
 				t.Errorf("the error shows the key")
 			}
 		})
+	}
+}
+
+// A fault of ours is no *schema.Error: no policy may drop a record for it.
+func TestEncodeOwnFaults(t *testing.T) {
+	r := encoder(t)
+	for _, m := range []*schema.Mutation{{}, row("k", schema.Op{Family: "f"}), row("k", schema.Op{Kind: 9, Family: "f"})} {
+		if _, err := r.Encode(&schema.Record{}, m); err == nil || errors.As(err, new(*schema.Error)) {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

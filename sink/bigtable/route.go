@@ -88,7 +88,7 @@ func (r *Route) table(m *schema.RowMutation) (*table, error) {
 		}
 		_, err := r.Dest(m.Instance, m.Table)
 		if err == nil {
-			err = r.refuse(schema.Internal, "destination not known")
+			err = fmt.Errorf("route %s: destination not known", r.target.name)
 		}
 		return nil, err
 	}
