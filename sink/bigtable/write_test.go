@@ -323,11 +323,31 @@ func TestBTREP01And03Versions(t *testing.T) {
 	}
 }
 
+// The process's app profile is used where a route names none, for warming too.
+func TestAppProfileOfTheProcess(t *testing.T) {
+	var warmed string
+	s := &service{ping: func(_ context.Context, req *btpb.PingAndWarmRequest) error { warmed = req.AppProfileId; return nil }}
+	cfg := testConfig(serve(t, s))
+	cfg.AppProfile = "process"
+	b := newBench(t, cfg, routeOf("r", nil), routeOf("own", func(b *schema.BigtableTarget) { b.AppProfile = "own" }))
+	if err := b.Open(t.Context(), testPath); err != nil {
+		t.Fatal(err)
+	}
+	b.write(b.entry(0, row("a")))
+	b.write(b.entry(1, row("a")))
+	if got := []string{warmed, s.mutates[0].AppProfileId, s.mutates[1].AppProfileId}; !slices.Equal(got, []string{"process", "process", "own"}) {
+		t.Errorf("app profiles %q", got)
+	}
+	if b.routes[0].AppProfile() != "process" || b.routes[1].AppProfile() != "own" {
+		t.Error("not what the routes say")
+	}
+}
+
 func TestRouteMaxTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		templated := routeOf("r", func(b *schema.BigtableTarget) { b.Table, b.MaxTables = "", 3 })
 		cfg := testConfig(nil)
-		cfg.DestinationIdleTimeout = time.Hour
+		cfg.DestinationIdleTimeout = 30 * time.Minute
 		b := newBench(t, cfg, templated)
 		r := b.routes[0]
 		encode := func(table string) error {
@@ -351,13 +371,13 @@ func TestRouteMaxTables(t *testing.T) {
 				t.Errorf("table %q: %v", bad, err)
 			}
 		}
-		time.Sleep(50 * time.Minute)
+		time.Sleep(25 * time.Minute)
 		if err := encode("a"); err != nil {
 			t.Fatal(err)
 		}
 		b.lookup(sink.Dest{Instance: testPath, Table: "b"}).created.Store(true)
-		time.Sleep(10*time.Minute + time.Second)
-		// c was idle for more than the hour: its place is free. b was made here: it counts.
+		time.Sleep(5*time.Minute + time.Second)
+		// c was idle for more than the half hour: its place is free. b was made here: it counts.
 		if err := encode("d"); err != nil {
 			t.Fatalf("after c was forgotten: %v", err)
 		}
