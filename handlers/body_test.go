@@ -96,12 +96,13 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// zeros gives n zero bytes, or z's.
+// endless gives one byte for ever.
 type endless struct{ b byte }
 
 func (e endless) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = e.b
+	p[0] = e.b
+	for n := 1; n < len(p); n *= 2 {
+		copy(p[n:], p[:n])
 	}
 	return len(p), nil
 }
@@ -119,15 +120,15 @@ func heapPeak(t *testing.T, f func()) uint64 {
 }
 
 func TestBODY03Bombs(t *testing.T) {
-	// 832 MiB inside, in parts of 64 MiB.
+	// 832 MiB inside, in parts of 8 MiB.
 	var g, z bytes.Buffer
 	gw, _ := gzip.NewWriterLevel(&g, gzip.BestSpeed)
-	io.CopyN(gw, endless{}, 64<<20)
+	io.CopyN(gw, endless{}, 8<<20)
 	gw.Close()
 	zw, _ := zstd.NewWriter(&z, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
-	io.CopyN(zw, endless{}, 64<<20)
+	io.CopyN(zw, endless{}, 8<<20)
 	zw.Close()
-	gzipBomb, zstdBomb := strings.Repeat(g.String(), 13), strings.Repeat(z.String(), 13)
+	gzipBomb, zstdBomb := strings.Repeat(g.String(), 104), strings.Repeat(z.String(), 104)
 	for _, c := range []struct{ encoding, media, body string }{
 		{"gzip", "json", gzipBomb}, {"gzip", "x-ndjson", gzipBomb}, {"zstd", "json", zstdBomb}, {"zstd", "x-ndjson", zstdBomb},
 	} {
@@ -320,7 +321,7 @@ func TestStreamMemoryDoesNotGrow(t *testing.T) {
 		f.route.Mapper = discardMapper{}
 		f.route.Writer = discardWriter{}
 	})
-	line := []byte(`{"id":"a","x":"` + strings.Repeat("y", 480) + "\"}\n")
+	line := []byte(`{"id":"a","x":"` + strings.Repeat("y", 4000) + "\"}\n")
 	const total = 128 << 20
 	sent := 0
 	r, _ := http.NewRequest("POST", f.server.URL+"/v1/routes/r/records", readerFunc(func(p []byte) (int, error) {
@@ -411,4 +412,23 @@ func FuzzZstdFrames(f *testing.F) {
 			t.Fatalf("charged %d", total)
 		}
 	})
+}
+
+// The ids of an idempotent stream are counted in memory, and that is charged too.
+func TestIdempotentStreamIsBounded(t *testing.T) {
+	f := newFixture(t, small, func(f *fixture) {
+		f.config.Limits.BatchMaxBodyBytes = 1 << 20
+		f.config.Limits.BodyBytesInFlight = 32 * kib
+	})
+	var b strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&b, "{\"id\":\"%d\"}\n", i)
+	}
+	a := f.records("x-ndjson", b.String(), "Idempotency-Key", "K")
+	f.want("different records", a, 429, schema.Overloaded)
+	if !a.Truncated || a.Written == 0 || a.Written+a.Failed != a.Received || a.Received > 2000 || !strings.Contains(a.Detail, "BODY_BYTES_IN_FLIGHT") {
+		t.Errorf("got %.300s", a.body)
+	}
+	a = f.records("x-ndjson", strings.Repeat("{\"id\":\"a\"}\n", 5000), "Idempotency-Key", "K")
+	f.want("equal records", a, 200, "")
 }

@@ -51,10 +51,11 @@ func (p *buffers) put(b *buffer) {
 	if b == nil {
 		return
 	}
-	if p.scribble {
+	if p.scribble && cap(b.b) > 0 {
 		full := b.b[:cap(b.b)]
-		for i := range full {
-			full[i] = 0xDB
+		full[0] = 0xDB
+		for n := 1; n < len(full); n *= 2 {
+			copy(full[n:], full[:n])
 		}
 	}
 	if cap(b.b) > 1<<maxBufferBits {

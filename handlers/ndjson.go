@@ -45,8 +45,8 @@ func (b *run) stream() error {
 			}
 			in.handOver(g, size)
 			b.put(g)
-			if b.full {
-				return errNotAdmitted
+			if b.stop != nil {
+				return b.stop
 			}
 			if last {
 				break
@@ -70,6 +70,9 @@ type lines struct {
 	h   *api
 	buf *buffer
 	at  int // the first byte of buf that no line took
+	// searched: there is no line ending from at up to here, so that a long line that comes
+	// in small pieces is searched once.
+	searched int
 	// skipping: the line that begins at `at` is over the record limit and is passed over
 	// to its end.
 	skipping bool
@@ -78,12 +81,14 @@ type lines struct {
 // next gives the next complete line without its ending; more is false when there is none yet.
 // At the end of the stream the last line needs no ending.
 func (l *lines) next(end bool) (line []byte, more bool) {
-	rest := l.buf.b[l.at:]
-	if i := bytes.IndexByte(rest, '\n'); i >= 0 {
-		l.at += i + 1
-		return rest[:i], true
+	from := max(l.at, l.searched)
+	if i := bytes.IndexByte(l.buf.b[from:], '\n'); i >= 0 {
+		line = l.buf.b[l.at : from+i]
+		l.at = from + i + 1
+		return line, true
 	}
-	if end && len(rest) > 0 {
+	l.searched = len(l.buf.b)
+	if rest := l.buf.b[l.at:]; end && len(rest) > 0 {
 		l.at = len(l.buf.b)
 		return rest, true
 	}
@@ -94,22 +99,24 @@ func (l *lines) next(end bool) (line []byte, more bool) {
 // one that begins with what no line took.
 func (l *lines) handOver(g *group, size int) {
 	rest := l.buf.b[l.at:]
-	next := l.h.buffers.get(max(size, 2*len(rest)))
+	next := l.h.buffers.get(max(size, min(2*len(rest), int(l.h.limits.MaxRecordBytes)+3)))
 	next.b = append(next.b, rest...)
 	g.buf, g.bytes = l.buf, int64(l.at)
-	l.buf, l.at = next, 0
+	l.buf, l.searched, l.at = next, max(l.searched-l.at, 0), 0
 }
 
 // shrink makes room for the next read, and gives the number of bytes that are not held any
 // more.
 func (l *lines) shrink() int64 {
 	gone := l.at
-	l.buf.b = append(l.buf.b[:0], l.buf.b[l.at:]...)
-	l.at = 0
+	if l.at > 0 {
+		l.buf.b = append(l.buf.b[:0], l.buf.b[l.at:]...)
+		l.searched, l.at = max(l.searched-l.at, 0), 0
+	}
 	limit := int(l.h.limits.MaxRecordBytes)
 	if l.skipping {
 		gone += len(l.buf.b)
-		l.buf.b = l.buf.b[:0]
+		l.buf.b, l.searched = l.buf.b[:0], 0
 	}
 	if len(l.buf.b) == cap(l.buf.b) {
 		// The line may still end within the limit, with CR LF.
@@ -163,9 +170,7 @@ func (b *run) add(g *group, line []byte, refused *schema.Error) *group {
 		it.index, it.entry, it.refused = index, -1, refused
 		return g
 	}
-	if err := b.fill(it, index, line); err != nil {
-		it.v = verdict{fate: overloaded, code: schema.Overloaded, detail: err.Error()}
-	} else if b.rt.Format != "json" {
+	if b.fill(it, index, line) && b.rt.Format != "json" {
 		it.refused = strictJSON(line)
 	}
 	return g

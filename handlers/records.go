@@ -35,7 +35,7 @@ type run struct {
 	published time.Time
 	open      []*group // submitted, oldest first
 	pinned    bool     // some group's data may still be read
-	full      bool     // a record was not admitted: nothing more is submitted
+	stop      error    // a record was not admitted, or its id not held: nothing more is submitted
 }
 
 // serveRecords takes a batch of records: a JSON object, an array, or a stream of lines.
@@ -74,8 +74,8 @@ func (h *api) serveRecords(w http.ResponseWriter, r *http.Request, rt *route) {
 	for len(b.open) > 0 {
 		b.settleOldest()
 	}
-	if err == nil && b.full && media != "application/json" {
-		err = errNotAdmitted
+	if err == nil && media != "application/json" {
+		err = b.stop
 	}
 	if err != nil {
 		b.rep.cut = cutOf(err)
@@ -120,9 +120,7 @@ func (b *run) document() error {
 		n := min(groupRecords, len(records)-at)
 		g := &group{items: make([]item, n)}
 		for i, s := range records[at : at+n] {
-			if err := b.fill(&g.items[i], at+i, body.b[s.from:s.to]); err != nil {
-				g.items[i].v = verdict{fate: overloaded, code: schema.Overloaded, detail: err.Error()}
-			}
+			b.fill(&g.items[i], at+i, body.b[s.from:s.to])
 		}
 		b.put(g)
 	}
@@ -186,15 +184,17 @@ func split(text []byte, most int) ([]span, error) {
 	return records, nil
 }
 
-// fill makes a record of a payload. The error says that the body budget is full.
-func (b *run) fill(it *item, index int, data []byte) error {
+// fill makes a record of a payload; false = its id does not fit the body budget.
+func (b *run) fill(it *item, index int, data []byte) bool {
 	id, fresh := b.ids.of(index, data)
 	it.index, it.entry = index, -1
 	it.rec = schema.Record{Data: data, ID: id, Published: b.published}
 	if fresh && !b.x.charge(seenBytes) {
-		return errBudgetFull
+		it.v = verdict{fate: overloaded, code: schema.Overloaded, detail: errBudgetFull.Error()}
+		b.stop = errBudgetFull
+		return false
 	}
-	return nil
+	return true
 }
 
 // put maps, encodes and submits a group, and returns when it is admitted. After a record was
@@ -204,8 +204,8 @@ func (b *run) put(g *group) {
 		it := &g.items[i]
 		switch {
 		case it.v.fate != undecided || it.refused != nil:
-		case b.full:
-			it.v = verdict{fate: overloaded, code: schema.Overloaded, detail: "not admitted in time (WRITER_ADMISSION_TIMEOUT)"}
+		case b.stop != nil:
+			it.v = verdict{fate: overloaded, code: schema.Overloaded, detail: "not submitted, since a record before it was not admitted"}
 		case b.x.ctx.Err() != nil:
 			it.v = verdict{fate: expired, code: schema.Deadline, detail: "the deadline passed before the write"}
 		default:
@@ -219,7 +219,9 @@ func (b *run) put(g *group) {
 	for len(b.open) > openGroups || !admitted && len(b.open) > 0 {
 		b.settleOldest()
 	}
-	b.full = b.full || b.rep.by[overloaded] > 0
+	if b.stop == nil && b.rep.by[overloaded] > 0 {
+		b.stop = errNotAdmitted
+	}
 }
 
 // settleOldest waits for the outcomes of the oldest open group and notes them, so that the

@@ -233,9 +233,10 @@ func TestRUN04CapAbovePlatformLimit(t *testing.T) {
 		f.config.Limits.MaxRecordBytes = 64 << 20
 		f.mapper.raw = true
 	})
-	payload := strings.Repeat("x", 40<<20)
-	f.want("RUN-04 below our cap", f.push(wrap(payload, "m")), 204, "")
-	f.want("RUN-04 above our cap", f.push(wrap(strings.Repeat("x", 50<<20), "m")), 413, schema.TooLarge)
+	f.want("RUN-04 above the platform's limit, below ours", f.push(wrap(strings.Repeat("x", 25<<20), "m")), 204, "")
+	r := f.request("POST", "/v1/routes/r/push", "")
+	r.Body, r.ContentLength = io.NopCloser(io.LimitReader(endless{' '}, 64<<20+1)), 64<<20+1
+	f.want("RUN-04 above ours", f.do(r), 413, schema.TooLarge)
 }
 
 func TestSRV07Headers(t *testing.T) {
