@@ -478,3 +478,7 @@ func spell(v *structpb.Value) string {
 		return fmt.Sprint(v.AsInterface())
 	}
 }
+
+func appendText(list []*structpb.Value, s string) []*structpb.Value {
+	return append(list, structpb.NewStringValue(s))
+}
