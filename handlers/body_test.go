@@ -338,7 +338,7 @@ func TestStreamMemoryDoesNotGrow(t *testing.T) {
 			t.Errorf("got %d %.200s", a.status, a.body)
 		}
 	})
-	if grown > 48<<20 {
+	if grown > 96<<20 { // the client is in it
 		t.Errorf("memory grew by %d MiB for a stream of 128 MiB", grown>>20)
 	}
 }
