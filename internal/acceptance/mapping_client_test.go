@@ -1,0 +1,56 @@
+package acceptance
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// batchAnswer is what /records says of a batch.
+type batchAnswer struct {
+	Received, Written, Skipped, Failed int
+	Truncated                          bool
+	Errors                             []struct {
+		Index        int
+		Code, Detail string
+	}
+}
+
+// postRecords sends a stream of lines.
+func postRecords(ctx context.Context, client *http.Client, url, route string, body io.Reader, headers ...string) answer {
+	start := time.Now()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/routes/"+route+"/records", body)
+	if err != nil {
+		return answer{Err: err}
+	}
+	request.Header.Set("Content-Type", "application/x-ndjson")
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	return do(client, request, start)
+}
+
+func do(client *http.Client, request *http.Request, start time.Time) answer {
+	response, err := client.Do(request)
+	if err != nil {
+		return answer{Err: err, Took: time.Since(start)}
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return answer{Status: response.StatusCode, Header: response.Header, Body: string(text), Err: err, Took: time.Since(start)}
+}
+
+// batch reads the answer of a batch.
+func (a answer) batch(t testing.TB) (b batchAnswer) {
+	t.Helper()
+	if a.Err != nil {
+		t.Fatal(a.Err)
+	}
+	if err := json.Unmarshal([]byte(a.Body), &b); err != nil {
+		t.Fatalf("%v: %v", a, err)
+	}
+	return b
+}
