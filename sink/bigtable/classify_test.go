@@ -375,6 +375,34 @@ func TestFamilyOfABatch(t *testing.T) {
 	}
 }
 
+// What an Ensure saw before an entry failed says nothing of what is there now.
+func TestFamilyKnowledgeIsNotOld(t *testing.T) {
+	s := &service{
+		mutate: func(int, *btpb.MutateRowsRequest, btpb.Bigtable_MutateRowsServer) error {
+			return status.Error(codes.NotFound, serviceNoFamily)
+		},
+		get: func(int, *adminpb.GetTableRequest) (*adminpb.Table, error) { return tableWith("f"), nil },
+	}
+	b := opened(t, s, routeOf("r", func(b *schema.BigtableTarget) { creating("f")(b); b.Used = []string{"f", "z"} }))
+	ensure := func() {
+		t.Helper()
+		if e := b.Ensure(t.Context(), tableT); e.Kind != sink.Applied {
+			t.Fatal(e.Err)
+		}
+	}
+	ensure()
+	e := b.entry(0, row("a", set("f", "q", "v"), set("z", "q", "v")))
+	for range 2 {
+		if got := kinds(b.write(e)); got != "missing" {
+			t.Fatal(got)
+		}
+	}
+	ensure()
+	if got := kinds(b.write(e)); got != "fatal" {
+		t.Fatal(got)
+	}
+}
+
 // Records merged into one row share its status. Where it does not name the family, each is
 // sent alone before any is blamed.
 func TestFamilyOfAMergedRow(t *testing.T) {
@@ -475,6 +503,9 @@ func TestBTERR07FailedPrecondition(t *testing.T) {
 	// Another entry is given its own chance.
 	if got := kinds(b.write(two)); got != "missing" {
 		t.Errorf("another entry: %s", got)
+	}
+	if got := kinds(b.write(two)); got != "missing" {
+		t.Errorf("another entry, again without an Ensure: %s", got)
 	}
 	ensure()
 	if got := kinds(b.write(two)); got != "rejected" {
