@@ -92,6 +92,10 @@ func (b *run) metadata(h http.Header) error {
 	if len(key) > maxKey {
 		return badEnvelope("Idempotency-Key is longer than 255 bytes")
 	}
+	if key == "" && b.rt.Spanner != nil && b.rt.Spanner.DedupByID {
+		return &schema.Error{Code: schema.IdempotencyKeyRequired,
+			Detail: "the route deduplicates by message id (dedup), so Idempotency-Key must be sent, the same with every try"}
+	}
 	b.ids = newIDs(key)
 	sent := h.Get("Pushsink-Time")
 	if sent == "" {

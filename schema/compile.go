@@ -16,6 +16,8 @@ type compiler struct {
 	base     *cel.Env
 	envs     map[scope]*cel.Env
 	warnings []string
+	// idReads counts the places so far that read message.id.
+	idReads int
 }
 
 // Compile reads a routes file. file is used in messages only. The error is a *FileError

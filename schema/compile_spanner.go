@@ -78,7 +78,9 @@ func (c *compiler) duplicates(sp *spannerFile, t *SpannerTarget, m *groupMapping
 	if !key.given {
 		key = templateText{scalar{text: "{message.id}", given: true, path: join(path, "dedup.key")}}
 	}
+	before := c.idReads
 	m.dedup = c.template(&key, sc)
+	t.DedupByID = c.idReads > before
 	if m.dedup != nil {
 		if _, fixed := m.dedup.static(); fixed {
 			c.add(key.at(0), key.path, "the key is the same for every record")

@@ -320,6 +320,7 @@ func (x *exprCompiler) steps(e ast.Expr, bound []string) (*path, bool) {
 		}
 		if op := sel.Operand(); op.Kind() == ast.IdentKind && op.AsIdent() == "message" && !contains(bound, "message") {
 			f, ok := messageFields[sel.FieldName()]
+			x.reads(f.root)
 			return &path{root: f.root, optional: -1}, ok
 		}
 		return x.step(sel.Operand(), bound, step{name: sel.FieldName()}, false)
@@ -347,6 +348,13 @@ func (x *exprCompiler) steps(e ast.Expr, bound []string) (*path, bool) {
 		}
 	}
 	return nil, false
+}
+
+// reads notes what a path begins with.
+func (x *exprCompiler) reads(r root) {
+	if r == rootID {
+		x.c.idReads++
+	}
 }
 
 func (x *exprCompiler) step(operand ast.Expr, bound []string, st step, optional bool) (*path, bool) {
@@ -427,7 +435,9 @@ func (x *exprCompiler) rewrite(p *program, e ast.Expr, bound []string) {
 		sel := e.AsSelect()
 		if sel.IsTestOnly() {
 			if op := sel.Operand(); op.Kind() == ast.IdentKind && op.AsIdent() == "message" && !contains(bound, "message") {
-				x.variable(p, e, variable{&path{root: messageFields[sel.FieldName()].root, optional: -1}, useHas})
+				r := messageFields[sel.FieldName()].root
+				x.reads(r)
+				x.variable(p, e, variable{&path{root: r, optional: -1}, useHas})
 				return
 			}
 			if path, ok := x.step(sel.Operand(), bound, step{name: sel.FieldName()}, false); ok {

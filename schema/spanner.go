@@ -36,6 +36,9 @@ type SpannerTarget struct {
 	// OnDuplicate is ignore or reject for operation insert; empty = not said.
 	OnDuplicate string
 	DedupTable  string // empty = none
+	// DedupByID: the key for DedupTable reads message.id, so a record needs an id that is
+	// the same when it is sent again.
+	DedupByID bool
 	// RetryConstraints: a violated constraint is tried again instead of rejected.
 	RetryConstraints bool
 	Children         []ChildTarget

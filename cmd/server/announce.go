@@ -8,20 +8,23 @@ import (
 // announce logs what runs, in one line, and in dev mode shows how to use it.
 func (srv *server) announce(out io.Writer) {
 	s := srv.settings
-	bigtable := "the service"
-	switch {
-	case s.Dev:
-		bigtable = "in memory"
-	case s.BigtableEmulator != "":
-		bigtable = "emulator at " + s.BigtableEmulator
-	}
 	auth := s.Auth
 	if s.Dev {
 		auth = "none"
 	}
 	fields := []any{
 		"address", srv.listener.Addr().String(), "version", version(), "dev", s.Dev,
-		"routes", names(srv.routes), "bigtable", bigtable, "auth", auth,
+		"routes", names(srv.routes), "auth", auth,
+	}
+	if srv.outlets.bigtable != nil {
+		where := serviceOr(s.BigtableEmulator)
+		if s.Dev {
+			where = "in memory"
+		}
+		fields = append(fields, "bigtable", where)
+	}
+	if srv.outlets.spanner != nil {
+		fields = append(fields, "spanner", serviceOr(s.SpannerEmulator))
 	}
 	if srv.telemetry.addr != nil {
 		fields = append(fields, "metrics", srv.telemetry.addr.String())
@@ -30,6 +33,14 @@ func (srv *server) announce(out io.Writer) {
 	if s.Dev {
 		fmt.Fprint(out, banner(srv.listener.Addr().String(), s.BigtableEmulator))
 	}
+}
+
+// serviceOr says what answers for a sink.
+func serviceOr(emulator string) string {
+	if emulator == "" {
+		return "the service"
+	}
+	return "emulator at " + emulator
 }
 
 // demoPush is the push of the banner. Its data says {"device":"pump-1","temp":21.5}.

@@ -19,6 +19,7 @@ import (
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
 	"github.com/pushsink/pushsink/sink/bigtable"
+	"github.com/pushsink/pushsink/sink/spanner"
 )
 
 // check is `server check`: it compiles a routes file and, with a sample, prints per line
@@ -47,12 +48,14 @@ func check(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// What the mapping alone cannot know is checked too. The process's own project and
-	// instance stand in for those that a route leaves to the environment.
-	adapter := bigtable.DefaultConfig()
-	adapter.Project, adapter.Instance = "project", "instance"
-	if _, err := bigtable.New(adapter, routes.List); err != nil {
+	// What the mapping alone cannot know is checked too.
+	if err := fitsAdapters(routes); err != nil {
 		return err
+	}
+	for _, warning := range routes.Warnings {
+		if _, err := fmt.Fprintln(out, "warning:", warning); err != nil {
+			return err
+		}
 	}
 	if *sample == "" {
 		_, err := fmt.Fprintf(out, "%s: %s\n", *file, plural(len(routes.List), "route"))
@@ -75,6 +78,18 @@ func check(ctx context.Context, args []string, out io.Writer) error {
 		lines = opened
 	}
 	return dryRun(ctx, route, *sample, lines, out)
+}
+
+// fitsAdapters asks each kind of sink what it thinks of its routes. Names that stand in for
+// the environment's are given to those that leave them to it.
+func fitsAdapters(routes *schema.Routes) error {
+	bt := bigtable.DefaultConfig()
+	bt.Project, bt.Instance = "project", "instance"
+	_, err := bigtable.New(bt, routes.List)
+	sp := spanner.DefaultConfig()
+	sp.Database = "projects/project/instances/instance/databases/database"
+	_, err2 := spanner.New(sp, routes.List)
+	return errors.Join(err, err2)
 }
 
 // dryRun prints a line for every line of the sample that is not blank.

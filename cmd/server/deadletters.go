@@ -20,8 +20,9 @@ func (d letterbox) Publish(ctx context.Context, route *schema.Route, r *schema.R
 		Topic: route.DeadLetterTopic, Record: r, Route: route.Name, Envelope: route.Envelope,
 		Err: reason, Code: reason.Code,
 	}
-	if dest != (sink.Dest{}) {
-		letter.Destination = dest.Instance + "/tables/" + dest.Table
+	letter.Destination = dest.Instance // of Spanner the database, which is all
+	if dest.Table != "" {
+		letter.Destination += "/tables/" + dest.Table
 	}
 	err := d.publisher.Publish(ctx, letter)
 	if errors.Is(err, deadletter.ErrPermanent) {

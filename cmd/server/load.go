@@ -21,8 +21,12 @@ type settings struct {
 	Service string
 	// BigtableEmulator is BIGTABLE_EMULATOR_HOST; never set together with Service.
 	BigtableEmulator string
+	// SpannerEmulator is SPANNER_EMULATOR_HOST; likewise.
+	SpannerEmulator string
 	// PubSubEmulator is PUBSUB_EMULATOR_HOST, for dead letters; likewise.
 	PubSubEmulator string
+	// MemoryLimit is GOMEMLIMIT, which the runtime obeys by itself.
+	MemoryLimit string
 	// Warnings name settings that are harmless and useless, or allowed and risky.
 	Warnings []string
 }
@@ -91,7 +95,9 @@ func load(environ []string) (*settings, error) {
 
 	s.Service = env["K_SERVICE"]
 	s.BigtableEmulator = env["BIGTABLE_EMULATOR_HOST"]
+	s.SpannerEmulator = env["SPANNER_EMULATOR_HOST"]
 	s.PubSubEmulator = env["PUBSUB_EMULATOR_HOST"]
+	s.MemoryLimit = env["GOMEMLIMIT"]
 	s.Dev = s.Service == "" && !s.has("ROUTES_FILE") && !s.has("BIGTABLE_PROJECT") && !s.has("BIGTABLE_INSTANCE") && !s.has("SPANNER_DATABASE")
 	s.Port = 8080
 	if text := env["PORT"]; text != "" {
@@ -114,7 +120,7 @@ func load(environ []string) (*settings, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	s.warn(env)
+	s.warn()
 	return s, nil
 }
 
@@ -143,9 +149,6 @@ func (s *settings) refusals(env map[string]string) (list []problem) {
 				refuse(name, env[name], "not allowed with K_SERVICE: production data would go to an emulator")
 			}
 		}
-	}
-	if s.has("SPANNER_DATABASE") {
-		refuse("PUSHSINK_SPANNER_DATABASE", env["PUSHSINK_SPANNER_DATABASE"], "this version writes to Bigtable only")
 	}
 	if !s.Dev && !s.has("ROUTES_FILE") {
 		why := "must be set outside dev mode"
@@ -206,8 +209,8 @@ func (s *settings) crossChecks() (list []problem) {
 // platformBody is the largest HTTP/1 body that Cloud Run lets through.
 const platformBody = 32 << 20
 
-// warn collects Warnings.
-func (s *settings) warn(env map[string]string) {
+// warn collects the Warnings that the environment alone gives rise to.
+func (s *settings) warn() {
 	warn := func(format string, args ...any) { s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...)) }
 
 	if s.has("AUTH") && s.Auth == "none" && !s.Dev {
@@ -229,37 +232,11 @@ func (s *settings) warn(env map[string]string) {
 			warn("PUSHSINK_BIGTABLE_APP_PROFILE has no effect in dev mode")
 		}
 	}
-	for _, name := range sortedKeys(s.given) {
-		if strings.HasPrefix(name, prefix+"_SPANNER_") {
-			warn("%s has no effect: no route writes to Spanner", name)
-		}
-	}
-	if size := s.Writer.MaxBatchSize; size != nil && *size > s.Bigtable.BatchElementCountThreshold {
-		warn("PUSHSINK_WRITER_MAX_BATCH_SIZE=%d never binds: BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD is %d", *size, s.Bigtable.BatchElementCountThreshold)
-	}
-	if size := s.Writer.MaxBatchSizeBytes; size != nil && *size > s.Bigtable.BatchRequestByteThreshold {
-		warn("PUSHSINK_WRITER_MAX_BATCH_SIZE_BYTES=%d never binds: BIGTABLE_BATCH_REQUEST_BYTE_THRESHOLD is %d", *size, s.Bigtable.BatchRequestByteThreshold)
-	}
-	if buffered := s.Writer.MaxBufferedRequests; buffered != nil && *buffered > s.Bigtable.MaxInFlightEntries {
-		warn("PUSHSINK_WRITER_MAX_BUFFERED_REQUESTS=%d never binds: BIGTABLE_MAX_IN_FLIGHT_ENTRIES is %d", *buffered, s.Bigtable.MaxInFlightEntries)
-	}
 	if w := s.Writer; w.MaxInFlightRequestsPerDestination > w.MaxInFlightRequests {
 		warn("PUSHSINK_WRITER_MAX_IN_FLIGHT_REQUESTS_PER_DESTINATION=%d never binds: WRITER_MAX_IN_FLIGHT_REQUESTS is %d", w.MaxInFlightRequestsPerDestination, w.MaxInFlightRequests)
 	}
 	if longest := max(s.RequestTimeout, s.BatchTimeout); s.Writer.AdmissionTimeout >= longest {
 		warn("PUSHSINK_WRITER_ADMISSION_TIMEOUT=%s never binds: no request waits longer than %s", s.Writer.AdmissionTimeout, longest)
-	}
-	if s.Bigtable.AttemptTimeout >= s.RequestTimeout {
-		warn("PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=%s is not below REQUEST_TIMEOUT (%s): a push is answered 503 while its first attempt still goes on", s.Bigtable.AttemptTimeout, s.RequestTimeout)
-	}
-	if s.Bigtable.MaxInFlightEntries > 20_000 {
-		warn("PUSHSINK_BIGTABLE_MAX_IN_FLIGHT_ENTRIES=%d is above 20000", s.Bigtable.MaxInFlightEntries)
-	}
-	if s.Bigtable.MaxInFlightBytes > 100<<20 {
-		warn("PUSHSINK_BIGTABLE_MAX_IN_FLIGHT_BYTES=%d is above 100 MiB: memory is bounded by it", s.Bigtable.MaxInFlightBytes)
-	}
-	if s.Spanner.MaxBatchMutations > s.Spanner.MaxBatchCells {
-		warn("PUSHSINK_SPANNER_MAX_BATCH_MUTATIONS=%d never binds: a mutation is at least one cell and SPANNER_MAX_BATCH_CELLS is %d", s.Spanner.MaxBatchMutations, s.Spanner.MaxBatchCells)
 	}
 	for short, bytes := range map[string]size{"MAX_BODY_BYTES": s.MaxBodyBytes, "BATCH_MAX_BODY_BYTES": s.BatchMaxBodyBytes} {
 		if bytes > platformBody {

@@ -1,5 +1,5 @@
 // Command server takes records by HTTP, from Pub/Sub push subscriptions and from batches,
-// and answers 2xx once they are durable in Bigtable. `server -h` lists its options.
+// and answers 2xx once they are durable in Bigtable or Spanner. `server -h` lists its options.
 package main
 
 import (

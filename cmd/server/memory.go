@@ -10,18 +10,28 @@ import (
 // serialized once more to be sent, and 64 MiB for the rest. Without a limit the heap may
 // double before it is collected. 0 = none: the bounds are past all memory, or dev mode
 // keeps rows in it.
-func (s *settings) memoryLimit() int64 {
+func (s *settings) memoryLimit(k sinks) int64 {
 	const rest = 64 << 20
-	held, entries := int64(s.BodyBytesInFlight), int64(s.Bigtable.MaxInFlightBytes)
-	if s.Dev || held > math.MaxInt64/8 || entries > math.MaxInt64/8 {
-		return 0
+	held := []size{s.BodyBytesInFlight}
+	if k.bigtable {
+		held = append(held, s.Bigtable.MaxInFlightBytes)
 	}
-	return 2*(held+entries) + rest
+	if k.spanner {
+		held = append(held, s.Spanner.MaxInFlightBytes)
+	}
+	limit := int64(rest)
+	for _, n := range held {
+		if s.Dev || n > math.MaxInt64/16 {
+			return 0
+		}
+		limit += 2 * int64(n)
+	}
+	return limit
 }
 
-// limitMemory sets the runtime's soft limit, unless GOMEMLIMIT (given) has set it.
-func (s *settings) limitMemory(given string) {
-	if limit := s.memoryLimit(); limit > 0 && given == "" {
+// limitMemory sets the runtime's soft limit, unless GOMEMLIMIT has set it.
+func (s *settings) limitMemory(k sinks) {
+	if limit := s.memoryLimit(k); limit > 0 && s.MemoryLimit == "" {
 		debug.SetMemoryLimit(limit)
 	}
 }

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 
 	"github.com/pushsink/pushsink/handlers"
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
-	"github.com/pushsink/pushsink/sink/bigtable"
-	"github.com/pushsink/pushsink/sink/bigtable/embedded"
 )
 
 // open composes the server and opens its port. It waits for no backend: whether one can be
@@ -24,7 +23,7 @@ func (srv *server) open(ctx context.Context) error {
 	if srv.telemetry, err = newTelemetry(s.MetricsPort, s.Dev); err != nil {
 		return err
 	}
-	if err := srv.openBigtable(); err != nil {
+	if err := srv.openSinks(); err != nil {
 		return err
 	}
 	if err := srv.openDeadLetters(ctx); err != nil {
@@ -40,8 +39,10 @@ func (srv *server) open(ctx context.Context) error {
 	}
 
 	// The port first, so that a start that cannot have it changes nothing elsewhere.
-	if srv.listener, err = listen(s.Port, s.Dev); err != nil {
-		return fmt.Errorf("PORT: %w", err)
+	if srv.listener == nil {
+		if srv.listener, err = listen(s.Port, s.Dev); err != nil {
+			return fmt.Errorf("PORT: %w", err)
+		}
 	}
 	checks, end := context.WithCancel(context.WithoutCancel(ctx))
 	srv.endChecks = end
@@ -76,67 +77,42 @@ func (s *settings) routes() (*schema.Routes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("PUSHSINK_ROUTES_FILE: %w", err)
 	}
-	routes, err := schema.Compile(s.RoutesFile, text)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range routes.List {
-		if r.Bigtable == nil {
-			return nil, fmt.Errorf("route %s: spanner: this version writes to Bigtable only", r.Name)
-		}
-	}
-	return routes, nil
+	return schema.Compile(s.RoutesFile, text)
 }
 
-// openBigtable makes the backend and its writer, in dev mode over a Bigtable in memory.
-func (srv *server) openBigtable() error {
-	s := srv.settings
-	config := s.bigtableConfig()
-	config.Meter = srv.telemetry.meter()
-	if s.Dev {
-		var err error
-		if srv.memory, err = embedded.Start(); err != nil {
-			return fmt.Errorf("the Bigtable in memory: %w", err)
+// openSinks opens the kinds of sink that some route writes to.
+func (srv *server) openSinks() error {
+	k := sinksOf(srv.routes)
+	for _, warning := range append(srv.settings.sinkWarnings(k), srv.routes.Warnings...) {
+		srv.logger.Warn("configuration", "warning", warning)
+	}
+	srv.settings.limitMemory(k)
+	if k.bigtable {
+		if err := srv.openBigtable(); err != nil {
+			return err
 		}
-		config.Project, config.Instance, config.AppProfile = "dev", "memory", ""
-		config.Endpoint, config.DialOptions = embedded.Endpoint, srv.memory.DialOptions()
 	}
-	var err error
-	if srv.backend, err = bigtable.New(config, srv.routes.List); err != nil {
-		return err
+	if k.spanner {
+		return srv.openSpanner()
 	}
-	options := s.bigtableWriter()
-	metrics, err := sink.NewMetrics(srv.telemetry.meter(), options.Sink)
-	if err != nil {
-		return err
-	}
-	options.Observer = metrics
-	if srv.writer, err = sink.New(srv.backend, options); err != nil {
-		return err
-	}
-	_, err = metrics.Register(srv.writer) // for as long as the process runs
-	return err
+	return nil
 }
 
 // handlerRoutes gives each route what its requests need; def is the default one or nil.
 func (srv *server) handlerRoutes() (list []*handlers.Route, def *handlers.Route, err error) {
-	srv.fixed = map[string]sink.Dest{}
+	srv.fixed = map[*schema.Route]sink.Dest{}
 	for _, r := range srv.routes.List {
 		identity := &sink.Route{Name: r.Name, Trips: r.OnReject != schema.Fail}
-		target, err := srv.backend.Route(r, identity)
+		out := srv.outlets.of(r)
+		b, err := out.bind(r, identity)
 		if err != nil {
 			return nil, nil, err
 		}
-		fixed, err := target.Dest("", "")
-		if err != nil {
-			fixed = sink.Dest{} // the record says
-		}
-		if err == nil {
-			srv.fixed[r.Name] = fixed
+		if b.dest != (sink.Dest{}) {
+			srv.fixed[r] = b.dest
 		}
 		route := &handlers.Route{
-			Route: r, Sink: identity, Target: target, Writer: handlers.SinkWriter(srv.writer, fixed),
-			Rows: rowReader{srv.backend, target, r.Bigtable.Table != ""},
+			Route: r, Sink: identity, Target: b.target, Writer: handlers.SinkWriter(out.writer, b.dest), Rows: b.rows,
 		}
 		list = append(list, route)
 		if r == srv.routes.Default {
@@ -150,19 +126,10 @@ func (srv *server) handlerRoutes() (list []*handlers.Route, def *handlers.Route,
 // published. Its answer is empty as long as some route is well: what only others lack is
 // logged, and their requests are answered 503.
 func (srv *server) check(ctx context.Context) []string {
-	problems := srv.checkDeadLetters(ctx)
-	for _, p := range srv.backend.Check(ctx) {
-		if problems[p.Route] != "" {
-			problems[p.Route] += "; "
-		}
-		problems[p.Route] += p.Text
-	}
-	if srv.settings.Dev && len(problems) == 0 {
-		srv.makeDemoTable(ctx)
-	}
-	for name, dest := range srv.fixed {
-		if problems[name] == "" {
-			srv.writer.ClearFatal(dest)
+	problems := srv.problems(ctx)
+	for r, dest := range srv.fixed {
+		if problems[r.Name] == "" {
+			srv.outlets.of(r).writer.ClearFatal(dest)
 		}
 	}
 	var texts []string
@@ -180,10 +147,31 @@ func (srv *server) check(ctx context.Context) []string {
 	return nil
 }
 
-// makeDemoTable lets the demo's rows be asked for before there are any. The check left the
-// client open.
-func (srv *server) makeDemoTable(ctx context.Context) {
-	if made := srv.backend.Ensure(ctx, srv.fixed["demo"]); made.Kind != sink.Applied {
-		srv.logger.Debug("the demo's table waits for its first record", "error", made.Err)
+// problems asks everything that some route needs, side by side, so that what does not
+// answer leaves the others their time. It says by route what is wrong.
+func (srv *server) problems(ctx context.Context) map[string]string {
+	asks := []func(context.Context) map[string]string{srv.checkDeadLetters}
+	for _, out := range srv.outlets.list() {
+		asks = append(asks, out.check)
 	}
+	found := make([]map[string]string, len(asks))
+	var all sync.WaitGroup
+	for i, ask := range asks {
+		all.Go(func() { found[i] = ask(ctx) })
+	}
+	all.Wait()
+	problems := map[string]string{}
+	for _, some := range found {
+		for name, text := range some {
+			addProblem(problems, name, text)
+		}
+	}
+	return problems
+}
+
+func addProblem(problems map[string]string, route, text string) {
+	if problems[route] != "" {
+		text = problems[route] + "; " + text
+	}
+	problems[route] = text
 }

@@ -57,7 +57,7 @@ var bounds = map[string]struct{ accepted, refused []string }{
 	"BIGTABLE_POOL_SIZE":                     {[]string{"1", "200"}, []string{"0", "201"}},
 	"BIGTABLE_PER_DESTINATION_METRICS":       {[]string{"true", "false"}, []string{"yes"}},
 
-	"SPANNER_DATABASE":                 {nil, []string{"d", "projects/p/instances/i/databases/", "projects/p/instances/i/databases/d", "projects/p/instances/i/databases/d/x"}},
+	"SPANNER_DATABASE":                 {[]string{"projects/p/instances/i/databases/d"}, []string{"d", "projects/p/instances/i/databases/", "projects/p/instances/i/databases/d/x", "projects//instances/i/databases/d"}},
 	"SPANNER_MAX_BATCH_CELLS":          {[]string{"1", "80000"}, []string{"0", "80001"}},
 	"SPANNER_MAX_BATCH_MUTATIONS":      {[]string{"1", "80000"}, []string{"0", "80001"}},
 	"SPANNER_MAX_BATCH_BYTES":          {[]string{"1", "104857600"}, []string{"0", "104857601"}},
@@ -280,7 +280,7 @@ func TestACK03RequestTimeoutBelowAckDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(s.Warnings, "\n"); !strings.Contains(got, "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=30s") || !strings.Contains(got, "8s") {
+	if got := strings.Join(s.sinkWarnings(sinks{bigtable: true}), "\n"); !strings.Contains(got, "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=30s") || !strings.Contains(got, "8s") {
 		t.Errorf("warnings %q, want one that names both numbers", got)
 	}
 }
@@ -304,7 +304,7 @@ func TestAUTH07NoAuthIsNotOpen(t *testing.T) {
 		{"cloudrun", []string{file, "PUSHSINK_AUTH=cloudrun", "K_SERVICE=s"}, []string{"PUSHSINK_AUTH=cloudrun: this version does not read tokens"}},
 		{"only a project", []string{"PUSHSINK_BIGTABLE_PROJECT=p"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set"}},
 		{"only an instance", []string{"PUSHSINK_BIGTABLE_INSTANCE=i"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set"}},
-		{"only a database", []string{"PUSHSINK_SPANNER_DATABASE=projects/p/instances/i/databases/d"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set", "writes to Bigtable only"}},
+		{"only a database", []string{"PUSHSINK_SPANNER_DATABASE=projects/p/instances/i/databases/d"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set"}},
 		{"only K_SERVICE", []string{"K_SERVICE=s"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set where K_SERVICE is"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -342,32 +342,48 @@ func TestEmulatorHostWithKServiceIsRefused(t *testing.T) {
 
 // A pair of settings that is harmless but useless, or risky, warns; one step back it is quiet.
 func TestWarnings(t *testing.T) {
-	for _, c := range []struct{ loud, quiet, want string }{
-		{"PUSHSINK_WRITER_MAX_BATCH_SIZE=101", "PUSHSINK_WRITER_MAX_BATCH_SIZE=100", "BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD is 100"},
-		{"PUSHSINK_WRITER_MAX_BATCH_SIZE_BYTES=20971521", "PUSHSINK_WRITER_MAX_BATCH_SIZE_BYTES=20971520", "BIGTABLE_BATCH_REQUEST_BYTE_THRESHOLD is 20971520"},
-		{"PUSHSINK_WRITER_MAX_BUFFERED_REQUESTS=1001", "PUSHSINK_WRITER_MAX_BUFFERED_REQUESTS=1000", "BIGTABLE_MAX_IN_FLIGHT_ENTRIES is 1000"},
-		{"PUSHSINK_WRITER_MAX_IN_FLIGHT_REQUESTS=7", "PUSHSINK_WRITER_MAX_IN_FLIGHT_REQUESTS=8", "WRITER_MAX_IN_FLIGHT_REQUESTS is 7"},
-		{"PUSHSINK_WRITER_ADMISSION_TIMEOUT=60s", "PUSHSINK_WRITER_ADMISSION_TIMEOUT=59s", "no request waits longer than 1m0s"},
-		{"PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=8s", "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=7s", "not below REQUEST_TIMEOUT (8s)"},
-		{"PUSHSINK_BIGTABLE_MAX_IN_FLIGHT_ENTRIES=20001", "PUSHSINK_BIGTABLE_MAX_IN_FLIGHT_ENTRIES=20000", "above 20000"},
-		{"PUSHSINK_BIGTABLE_MAX_IN_FLIGHT_BYTES=104857601", "PUSHSINK_BIGTABLE_MAX_IN_FLIGHT_BYTES=104857600", "above 100 MiB"},
-		{"PUSHSINK_MAX_BODY_BYTES=33554433", "PUSHSINK_MAX_BODY_BYTES=33554432", "above 32 MiB"},
-		{"PUSHSINK_BATCH_MAX_BODY_BYTES=67108864", "PUSHSINK_BATCH_MAX_BODY_BYTES=33554432", "above 32 MiB"},
-		{"PUSHSINK_AUTH_AUDIENCES=a", "PUSHSINK_LOG_LEVEL=info", "PUSHSINK_AUTH_AUDIENCES has no effect"},
-		{"PUSHSINK_SPANNER_MAX_BATCH_CELLS=10", "PUSHSINK_LOG_LEVEL=info", "PUSHSINK_SPANNER_MAX_BATCH_CELLS has no effect"},
-		{"PUSHSINK_EXPOSE=rows,console", "PUSHSINK_EXPOSE=rows,dryrun", "console has no effect"},
-		{"PUSHSINK_SPANNER_MAX_BATCH_CELLS=499", "PUSHSINK_SPANNER_MAX_BATCH_CELLS=500", "a mutation is at least one cell"},
+	bt, sp, both := sinks{bigtable: true}, sinks{spanner: true}, sinks{true, true}
+	for _, c := range []struct {
+		kinds             sinks
+		loud, quiet, want string
+	}{
+		{bt, "WRITER_MAX_BATCH_SIZE=101", "WRITER_MAX_BATCH_SIZE=100", "BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD is 100"},
+		{sp, "WRITER_MAX_BATCH_SIZE=501", "WRITER_MAX_BATCH_SIZE=500", "WRITER_MAX_BATCH_SIZE=501 never binds: SPANNER_MAX_BATCH_MUTATIONS is 500"},
+		{both, "WRITER_MAX_BATCH_SIZE=501", "WRITER_MAX_BATCH_SIZE=500", "BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD is 100, SPANNER_MAX_BATCH_MUTATIONS is 500"},
+		{bt, "WRITER_MAX_BATCH_SIZE_BYTES=20971521", "WRITER_MAX_BATCH_SIZE_BYTES=20971520", "BIGTABLE_BATCH_REQUEST_BYTE_THRESHOLD is 20971520"},
+		{sp, "WRITER_MAX_BATCH_SIZE_BYTES=1048577", "WRITER_MAX_BATCH_SIZE_BYTES=1048576", "SPANNER_MAX_BATCH_BYTES is 1048576"},
+		{bt, "WRITER_MAX_BUFFERED_REQUESTS=1001", "WRITER_MAX_BUFFERED_REQUESTS=1000", "BIGTABLE_MAX_IN_FLIGHT_ENTRIES is 1000"},
+		{sp, "WRITER_MAX_BUFFERED_REQUESTS=1001", "WRITER_MAX_BUFFERED_REQUESTS=1000", "SPANNER_MAX_IN_FLIGHT_ENTRIES is 1000"},
+		{bt, "WRITER_MAX_IN_FLIGHT_REQUESTS=7", "WRITER_MAX_IN_FLIGHT_REQUESTS=8", "WRITER_MAX_IN_FLIGHT_REQUESTS is 7"},
+		{bt, "WRITER_ADMISSION_TIMEOUT=60s", "WRITER_ADMISSION_TIMEOUT=59s", "no request waits longer than 1m0s"},
+		{bt, "BIGTABLE_ATTEMPT_TIMEOUT=8s", "BIGTABLE_ATTEMPT_TIMEOUT=7s", "not below REQUEST_TIMEOUT (8s)"},
+		{bt, "BIGTABLE_MAX_IN_FLIGHT_ENTRIES=20001", "BIGTABLE_MAX_IN_FLIGHT_ENTRIES=20000", "above 20000"},
+		{bt, "BIGTABLE_MAX_IN_FLIGHT_BYTES=104857601", "BIGTABLE_MAX_IN_FLIGHT_BYTES=104857600", "above 100 MiB"},
+		{sp, "SPANNER_MAX_IN_FLIGHT_ENTRIES=20001", "SPANNER_MAX_IN_FLIGHT_ENTRIES=20000", "above 20000"},
+		{sp, "SPANNER_MAX_IN_FLIGHT_BYTES=104857601", "SPANNER_MAX_IN_FLIGHT_BYTES=104857600", "above 100 MiB"},
+		{bt, "MAX_BODY_BYTES=33554433", "MAX_BODY_BYTES=33554432", "above 32 MiB"},
+		{bt, "BATCH_MAX_BODY_BYTES=67108864", "BATCH_MAX_BODY_BYTES=33554432", "above 32 MiB"},
+		{bt, "AUTH_AUDIENCES=a", "LOG_LEVEL=info", "PUSHSINK_AUTH_AUDIENCES has no effect"},
+		{bt, "SPANNER_MAX_BATCH_CELLS=10", "LOG_LEVEL=info", "PUSHSINK_SPANNER_MAX_BATCH_CELLS has no effect: no route writes to Spanner"},
+		{sp, "BIGTABLE_POOL_SIZE=10", "SPANNER_RPC_PRIORITY=LOW", "PUSHSINK_BIGTABLE_POOL_SIZE has no effect: no route writes to Bigtable"},
+		{bt, "EXPOSE=rows,console", "EXPOSE=rows,dryrun", "console has no effect"},
+		{both, "SPANNER_MAX_BATCH_CELLS=499", "SPANNER_MAX_BATCH_CELLS=500", "a mutation is at least one cell"},
 	} {
-		for environ, want := range map[string]bool{c.loud: true, c.quiet: false} {
-			s, err := load(with(outside, environ))
+		for set, want := range map[string]bool{c.loud: true, c.quiet: false} {
+			s, err := load(with(outside, "PUSHSINK_"+set))
 			if err != nil {
-				t.Errorf("%s: %v", environ, err)
+				t.Errorf("%s: %v", set, err)
 				continue
 			}
-			if got := strings.Contains(strings.Join(s.Warnings, "\n"), c.want); got != want {
-				t.Errorf("%s: warned %v (%q), want %v", environ, got, s.Warnings, want)
+			all := append(s.Warnings, s.sinkWarnings(c.kinds)...)
+			if got := strings.Contains(strings.Join(all, "\n"), c.want); got != want {
+				t.Errorf("%s: warned %v (%q), want %v", set, got, all, want)
 			}
 		}
+	}
+	// The defaults make no sink complain.
+	if s, err := load(outside); err != nil || len(s.sinkWarnings(both)) > 0 {
+		t.Errorf("defaults: %v, %v", s.sinkWarnings(both), err)
 	}
 	for timeout, want := range map[string]bool{"10s": true, "9s": false} {
 		s, err := load(with(outside, "K_SERVICE=s", "PUSHSINK_SHUTDOWN_TIMEOUT="+timeout))

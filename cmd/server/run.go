@@ -23,12 +23,13 @@ func run(ctx context.Context, environ, args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		s.limitMemory(lookup(environ)("GOMEMLIMIT"))
 		return serve(ctx, s, out)
 	}
 	switch args[0] {
 	case "check":
 		return check(ctx, args[1:], out)
+	case "ddl":
+		return ddl(args[1:], out)
 	case "redrive":
 		return redrive(ctx, lookup(environ), args[1:], out)
 	case "-h", "-help", "--help", "help":

@@ -10,10 +10,10 @@ import (
 	"net"
 	"net/http"
 
+	"google.golang.org/grpc"
+
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
-	"github.com/pushsink/pushsink/sink/bigtable"
-	"github.com/pushsink/pushsink/sink/bigtable/embedded"
 	"github.com/pushsink/pushsink/sink/deadletter"
 )
 
@@ -26,13 +26,14 @@ type server struct {
 	settings *settings
 	logger   *slog.Logger
 	routes   *schema.Routes
+	// dial is added to the connections of the Bigtable client. It is empty but where the
+	// service is in this process, and then listener may be set before open, too.
+	dial []grpc.DialOption
 
 	telemetry *telemetry
-	memory    *embedded.Server // dev mode
-	backend   *bigtable.Sink
-	writer    *sink.Writer
-	fixed     map[string]sink.Dest  // by route: its table, where that does not depend on the record
-	letters   *deadletter.Publisher // nil when no route wants one
+	outlets   outlets
+	fixed     map[*schema.Route]sink.Dest // where all entries of the route go, if there is one such place
+	letters   *deadletter.Publisher       // nil when no route wants one
 
 	ready     *readiness
 	endChecks context.CancelFunc
@@ -43,9 +44,13 @@ type server struct {
 	served   chan error
 }
 
+func newServer(s *settings, out io.Writer) *server {
+	return &server{settings: s, logger: newLogger(out, s.LogLevel)}
+}
+
 // serve runs until ctx ends, and then drains.
 func serve(ctx context.Context, s *settings, out io.Writer) error {
-	srv := &server{settings: s, logger: newLogger(out, s.LogLevel)}
+	srv := newServer(s, out)
 	for _, warning := range s.Warnings {
 		srv.logger.Warn("configuration", "warning", warning)
 	}

@@ -35,7 +35,9 @@ func (srv *server) stop() error {
 			return err
 		})
 		s.step("drain requests", func(ctx context.Context) error {
-			srv.writer.Drain(s.began.Add(budget * 5 / 8))
+			for _, out := range srv.outlets.list() {
+				out.writer.Drain(s.began.Add(budget * 5 / 8))
+			}
 			// Twice, since each begins to look at once and then less and less often.
 			first, cancel := context.WithDeadline(ctx, s.began.Add(budget*6/8))
 			defer cancel()
@@ -52,11 +54,11 @@ func (srv *server) stop() error {
 			return err
 		})
 	}
-	if srv.writer != nil {
+	if len(srv.outlets.list()) > 0 {
 		s.step("close writer", func(ctx context.Context) error {
 			ctx, cancel := context.WithDeadline(ctx, s.began.Add(min(budget*13/16, budget-closeReserve)))
 			defer cancel()
-			err := srv.writer.Close(ctx)
+			err := srv.outlets.closeWriters(ctx)
 			if errors.Is(err, context.DeadlineExceeded) {
 				// Every caller was answered, so this loses nothing that was acknowledged.
 				srv.logger.Warn("requests to the backend were cancelled after their callers were answered")
@@ -65,15 +67,14 @@ func (srv *server) stop() error {
 			return err
 		})
 	}
-	if srv.backend != nil {
+	if len(srv.outlets.list()) > 0 {
 		s.step("close clients", func(ctx context.Context) error {
 			if srv.ready != nil {
 				srv.endChecks()
 				srv.ready.wait()
 			}
-			srv.backend.Close()
-			if srv.memory != nil {
-				srv.memory.Close()
+			for _, out := range srv.outlets.list() {
+				out.close()
 			}
 			if srv.letters != nil {
 				return srv.letters.Close(ctx)

@@ -8,6 +8,7 @@ import (
 	"github.com/pushsink/pushsink/handlers"
 	"github.com/pushsink/pushsink/sink"
 	"github.com/pushsink/pushsink/sink/bigtable"
+	"github.com/pushsink/pushsink/sink/spanner"
 )
 
 // obeyed is everything that the parts of the server are told.
@@ -16,11 +17,14 @@ type obeyed struct {
 	Expose   handlers.Expose
 	Bigtable bigtable.Config
 	Writer   sink.Options
-	Port     int
+	Spanner  spanner.Config
+	// SpannerWriter bounds the writer of Spanner.
+	SpannerWriter sink.Options
+	Port          int
 }
 
 func told(s *settings) obeyed {
-	return obeyed{s.limits(), s.expose(), s.bigtableConfig(), s.bigtableWriter(), s.Port}
+	return obeyed{s.limits(), s.expose(), s.bigtableConfig(), s.bigtableWriter(), s.spannerConfig(), s.spannerWriter(1), s.Port}
 }
 
 // Each option set to something else than its default arrives where it is obeyed, and
@@ -31,15 +35,15 @@ func TestEveryOptionArrives(t *testing.T) {
 		value string
 		field string // what changes, and nothing but; several are joined by spaces
 	}{
-		"WRITER_MAX_BATCH_SIZE":                         {"7", "Writer.MaxBatchEntries"},
-		"WRITER_MAX_BATCH_SIZE_BYTES":                   {"7", "Writer.MaxBatchBytes"},
-		"WRITER_MAX_IN_FLIGHT_REQUESTS":                 {"7", "Writer.MaxInFlightRequests"},
-		"WRITER_MAX_IN_FLIGHT_REQUESTS_PER_DESTINATION": {"7", "Writer.MaxInFlightRequestsDest"},
-		"WRITER_MAX_BUFFERED_REQUESTS":                  {"7", "Writer.MaxBuffered"},
-		"WRITER_MAX_TIME_IN_BUFFER":                     {"7ms", "Writer.MaxTimeInBuffer"},
-		"WRITER_MAX_RECORD_SIZE_BYTES":                  {"7", "Limits.MaxRecordBytes Writer.MaxRecordBytes"},
-		"WRITER_ADMISSION_TIMEOUT":                      {"7ms", "Writer.AdmissionTimeout"},
-		"WRITER_MAX_CONSECUTIVE_REJECTIONS":             {"-1", "Writer.MaxConsecutiveRejections"},
+		"WRITER_MAX_BATCH_SIZE":                         {"7", "Writer.MaxBatchEntries SpannerWriter.MaxBatchEntries"},
+		"WRITER_MAX_BATCH_SIZE_BYTES":                   {"7", "Writer.MaxBatchBytes SpannerWriter.MaxBatchBytes"},
+		"WRITER_MAX_IN_FLIGHT_REQUESTS":                 {"7", "Writer.MaxInFlightRequests SpannerWriter.MaxInFlightRequests"},
+		"WRITER_MAX_IN_FLIGHT_REQUESTS_PER_DESTINATION": {"7", "Writer.MaxInFlightRequestsDest SpannerWriter.MaxInFlightRequestsDest"},
+		"WRITER_MAX_BUFFERED_REQUESTS":                  {"7", "Writer.MaxBuffered SpannerWriter.MaxBuffered"},
+		"WRITER_MAX_TIME_IN_BUFFER":                     {"7ms", "Writer.MaxTimeInBuffer SpannerWriter.MaxTimeInBuffer"},
+		"WRITER_MAX_RECORD_SIZE_BYTES":                  {"7", "Limits.MaxRecordBytes Writer.MaxRecordBytes SpannerWriter.MaxRecordBytes"},
+		"WRITER_ADMISSION_TIMEOUT":                      {"7ms", "Writer.AdmissionTimeout SpannerWriter.AdmissionTimeout"},
+		"WRITER_MAX_CONSECUTIVE_REJECTIONS":             {"-1", "Writer.MaxConsecutiveRejections SpannerWriter.MaxConsecutiveRejections"},
 
 		"BIGTABLE_PROJECT":                       {"p", "Bigtable.Project"},
 		"BIGTABLE_INSTANCE":                      {"i", "Bigtable.Instance"},
@@ -57,6 +61,20 @@ func TestEveryOptionArrives(t *testing.T) {
 		"BIGTABLE_POOL_SIZE":                     {"7", "Bigtable.PoolSize"},
 		"BIGTABLE_PER_DESTINATION_METRICS":       {"true", "Bigtable.PerDestinationMetrics"},
 
+		"SPANNER_DATABASE":                 {"projects/p/instances/i/databases/d", "Spanner.Database"},
+		"SPANNER_MAX_BATCH_CELLS":          {"1000", "Spanner.MaxBatchCells SpannerWriter.MaxBatchCost"},
+		"SPANNER_MAX_BATCH_MUTATIONS":      {"1000", "Spanner.MaxBatchMutations SpannerWriter.MaxBatchEntries"},
+		"SPANNER_MAX_BATCH_BYTES":          {"7", "SpannerWriter.MaxBatchBytes"},
+		"SPANNER_WRITE_METHOD":             {"commit", "Spanner.WriteMethod"},
+		"SPANNER_MAX_COMMIT_DELAY":         {"7ms PUSHSINK_SPANNER_WRITE_METHOD=commit", "Spanner.WriteMethod Spanner.MaxCommitDelay"},
+		"SPANNER_RPC_PRIORITY":             {"LOW", "Spanner.Priority"},
+		"SPANNER_BATCH_WRITE_TIMEOUT":      {"7s", "SpannerWriter.AttemptTimeout"},
+		"SPANNER_RECOVERY_INITIAL_BACKOFF": {"7s", "SpannerWriter.Retry SpannerWriter.Recovery"},
+		"SPANNER_RECOVERY_MAX_BACKOFF":     {"7s", "SpannerWriter.Retry SpannerWriter.Recovery"},
+		"SPANNER_RECOVERY_MAX_ATTEMPTS":    {"7", "SpannerWriter.Retry SpannerWriter.Recovery"},
+		"SPANNER_MAX_IN_FLIGHT_ENTRIES":    {"7", "SpannerWriter.MaxInFlightEntries SpannerWriter.MaxBuffered"},
+		"SPANNER_MAX_IN_FLIGHT_BYTES":      {"7", "SpannerWriter.MaxInFlightBytes"},
+
 		"EXPOSE":               {"rows", "Expose.Rows"},
 		"MAX_BODY_BYTES":       {"7777", "Limits.MaxBodyBytes"},
 		"BATCH_MAX_BODY_BYTES": {"7777", "Limits.BatchMaxBodyBytes"},
@@ -68,14 +86,14 @@ func TestEveryOptionArrives(t *testing.T) {
 		"READ_BODY_TIMEOUT":    {"7s", "Limits.ReadBodyTimeout"},
 		"IDLE_TIMEOUT":         {"7s", "Limits.IdleTimeout"},
 
-		"HEALTH_TRIAL_INTERVAL": {"7s", "Limits.TrialInterval Writer.TrialInterval"},
+		"HEALTH_TRIAL_INTERVAL": {"7s", "Limits.TrialInterval Writer.TrialInterval SpannerWriter.TrialInterval"},
 		"HEALTH_LIVENESS_GRACE": {"7s", "Limits.LivenessGrace"},
 	} {
 		before, err := load(outside)
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, err := load(with(outside, "PUSHSINK_"+short+"="+c.value))
+		after, err := load(with(outside, strings.Fields("PUSHSINK_"+short+"="+c.value)...))
 		if err != nil {
 			t.Errorf("%s: %v", short, err)
 			continue
@@ -86,14 +104,13 @@ func TestEveryOptionArrives(t *testing.T) {
 		arrives[short] = true
 	}
 	for _, o := range optionsOf(&config{}) {
-		if !arrives[o.short()] && elsewhere[o.short()] == "" && !strings.HasPrefix(o.short(), "SPANNER_") {
+		if !arrives[o.short()] && elsewhere[o.short()] == "" {
 			t.Errorf("%s: no test that it is obeyed", o.short())
 		}
 	}
 }
 
 // elsewhere names the tests of the options that are obeyed in the process, not by a part.
-// SPANNER_ options are refused (SPANNER_DATABASE) or warned of: TestWarnings.
 var elsewhere = map[string]string{
 	"ROUTES_FILE":      "TestServesTheRoutesFile",
 	"AUTH":             "TestAUTH07NoAuthIsNotOpen",
@@ -120,7 +137,7 @@ func changes(a, b obeyed) (list []string) {
 			continue
 		}
 		for j := range fa.NumField() {
-			if !reflect.DeepEqual(fa.Field(j).Interface(), fb.Field(j).Interface()) {
+			if fa.Type().Field(j).IsExported() && !reflect.DeepEqual(fa.Field(j).Interface(), fb.Field(j).Interface()) {
 				list = append(list, part+"."+fa.Type().Field(j).Name)
 			}
 		}
@@ -142,5 +159,23 @@ func TestDefaultsAgreeWithTheParts(t *testing.T) {
 	}
 	if got, want := s.bigtableConfig(), bigtable.DefaultConfig(); !reflect.DeepEqual(got, want) {
 		t.Errorf("bigtable\n got %+v\nwant %+v", got, want)
+	}
+	sp := spanner.DefaultConfig()
+	if got, want := s.spannerWriter(1), sp.Options(spanner.DefaultOptions()); got != want {
+		t.Errorf("writer of Spanner\n got %+v\nwant %+v", got, want)
+	}
+	if got := s.spannerConfig(); !reflect.DeepEqual(got, sp) {
+		t.Errorf("spanner\n got %+v\nwant %+v", got, sp)
+	}
+}
+
+// Every database of the routes may be open at once.
+func TestSpannerDatabasesAreAllOpen(t *testing.T) {
+	s, err := load(outside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.spannerWriter(40).MaxActiveInstances; got != 40 {
+		t.Errorf("%d of 40 databases may be open", got)
 	}
 }

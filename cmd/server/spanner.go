@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+
+	"github.com/pushsink/pushsink/schema"
+	"github.com/pushsink/pushsink/sink"
+	"github.com/pushsink/pushsink/sink/spanner"
+)
+
+// spannerAdapter is Spanner.
+type spannerAdapter struct{ sink *spanner.Sink }
+
+// openSpanner makes the adapter and its writer.
+func (srv *server) openSpanner() error {
+	s := srv.settings
+	config := s.spannerConfig()
+	config.Meter, config.Log = srv.telemetry.meter(), srv.logger
+	backend, err := spanner.New(config, srv.routes.List)
+	if err != nil {
+		return err
+	}
+	a := &spannerAdapter{backend}
+	srv.outlets.spanner, err = newOutlet(backend, a, s.spannerWriter(databases(srv.routes)), config.Meter)
+	if err != nil {
+		a.close()
+	}
+	return err
+}
+
+// databases is how many databases the routes name at most.
+func databases(routes *schema.Routes) int {
+	named := map[string]bool{}
+	for _, r := range routes.List {
+		if r.Spanner != nil {
+			named[r.Spanner.Database] = true
+		}
+	}
+	return len(named)
+}
+
+func (a *spannerAdapter) bind(r *schema.Route, identity *sink.Route) (bound, error) {
+	target, err := a.sink.Route(r, identity)
+	if err != nil {
+		return bound{}, err
+	}
+	return bound{target: target, dest: target.Dest()}, nil
+}
+
+func (a *spannerAdapter) check(ctx context.Context) map[string]string {
+	problems := map[string]string{}
+	for _, p := range a.sink.Check(ctx) {
+		addProblem(problems, p.Route, p.Text)
+	}
+	return problems
+}
+
+func (a *spannerAdapter) close() { a.sink.Close() }
