@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/spanner/admin/database/apiv1/databasepb"
 	instances "cloud.google.com/go/spanner/admin/instance/apiv1"
 	"cloud.google.com/go/spanner/admin/instance/apiv1/instancepb"
+	sppb "cloud.google.com/go/spanner/apiv1/spannerpb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 )
@@ -23,6 +24,7 @@ type SpannerEmulator struct {
 	Addr string
 
 	databases *database.DatabaseAdminClient
+	data      sppb.SpannerClient
 	made      atomic.Int64
 }
 
@@ -56,7 +58,7 @@ func Spanner(t testing.TB) *SpannerEmulator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &SpannerEmulator{Addr: e.addr, databases: databases}
+	return &SpannerEmulator{Addr: e.addr, databases: databases, data: sppb.NewSpannerClient(e.conn)}
 }
 
 func spannerKind(binary string) kind {
