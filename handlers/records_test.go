@@ -282,6 +282,23 @@ func TestPushsinkTime(t *testing.T) {
 	}
 }
 
+// A route that deduplicates by message id has no use for ids that differ with every try.
+func TestIdempotencyKeyRequired(t *testing.T) {
+	f := newFixture(t, func(f *fixture) { f.route.Spanner = &schema.SpannerTarget{DedupTable: "Seen", DedupByID: true} })
+	body := `{"id":"a"}`
+	for media, text := range map[string]string{"json": "[" + body + "]", "x-ndjson": body + "\n"} {
+		f.want(media, f.records(media, text), 400, schema.IdempotencyKeyRequired)
+		f.want(media+", empty", f.records(media, text, "Idempotency-Key", ""), 400, schema.IdempotencyKeyRequired)
+		if _, ok := f.writer.row("a"); ok {
+			t.Fatalf("%s: written without a key", media)
+		}
+	}
+	f.want("lenient", f.records("json", body, "Prefer", "handling=lenient"), 400, schema.IdempotencyKeyRequired)
+	f.want("with key", f.records("json", body, "Idempotency-Key", "K"), 200, "")
+	f.route.Spanner.DedupByID = false
+	f.want("a key of the record's own", f.records("json", body), 200, "")
+}
+
 func TestIdempotencyKeyIDs(t *testing.T) {
 	f := newFixture(t)
 	idsOf := func(send func()) (ids []string) {
