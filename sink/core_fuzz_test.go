@@ -22,9 +22,14 @@ import (
 //   - what was withdrawn is never sent, and every slot, byte and client comes back;
 //   - core.audit.
 //
-// To see it bite, break a rule and fuzz: in core_key.go's ready, drop "|| g.held > 0"
-// (rule 4: one key, one open request). `go test -fuzz FuzzCore` then fails on the seeds
-// already; without them (delete the f.Add lines) within seconds.
+// To see it bite, break rule 4 (one key, one open request): in core_key.go's ready, drop
+// "|| g.held > 0". The seeds find it at once. Without the seeds and without core.audit,
+// which knows the rule from inside, `go test -fuzz FuzzCore` found it by what the fake
+// saw ("a key is in two open requests", "sent before an earlier entry of its key") in
+// 0.5, 0.8 and 1.1 s in three runs on a loaded 2-core machine.
+//
+// Give -fuzzminimizetime 10x: the engine's default spends a minute on making each new
+// interesting input shorter, in which it executes nothing else.
 func FuzzCore(f *testing.F) {
 	for seed := range uint64(24) {
 		r := rand.New(rand.NewPCG(seed, 7))

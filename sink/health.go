@@ -44,7 +44,8 @@ type RouteHealth struct {
 	// Err is the last rejection of the streak, or what made the route fatal; nil when OK
 	// and without streak.
 	Err error
-	// Since is when it tripped or became fatal; the zero time when OK.
+	// Since is when it tripped or became fatal; trials that failed since do not change it.
+	// The zero time when OK.
 	Since time.Time
 }
 
@@ -140,15 +141,15 @@ func (s *routeState) health(now time.Time, o Options) RouteHealth {
 	switch {
 	case trip == OK && fatal == OK:
 	case trip == Tripped || fatal == OK || fatal == Trial && trip == Trial:
-		h.State, h.Err, h.Since = trip, s.trip.err, s.trip.since
+		h.State, h.Err, h.Since = trip, s.trip.err, s.trip.first
 	default:
-		h.State, h.Err, h.Since = fatal, s.fatal.err, s.fatal.since
+		h.State, h.Err, h.Since = fatal, s.fatal.err, s.fatal.first
 	}
 	return h
 }
 
 func (l *lane) health(now time.Time, o Options) DestHealth {
-	return DestHealth{Dest: l.dest, State: l.fatal.state(now, o.TrialInterval, FatalState), Err: l.fatal.err, Since: l.fatal.since}
+	return DestHealth{Dest: l.dest, State: l.fatal.state(now, o.TrialInterval, FatalState), Err: l.fatal.err, Since: l.fatal.first}
 }
 
 func (c *core) health(now time.Time) Health {

@@ -34,18 +34,22 @@ func TestIdleDestinationIsForgotten(t *testing.T) {
 		r.write(0, r.to("i", "t", "a"), r.to("i", "u", "b")).wait() // idle from 100 ms on
 		r.sleepUntil(600 * ms)
 		p := r.write(0, r.to("i", "u", "c")) // idle from 700 ms on
+		r.sleepUntil(1090 * ms)              // have the writer's timer fire at 1100 ms: a linger ends
+		busy := r.each(0, r.to("i", "v", "1"), r.to("i", "v", "2"))
 		r.sleepUntil(1100 * ms)
-		lanes(2, 1) // not longer than the timeout yet
+		lanes(3, 1) // not longer than the timeout yet
 		r.sleepUntil(1100*ms + 1)
-		lanes(1, 1) // a table never closes a shared client
+		lanes(2, 1)
 		r.sleepUntil(1700*ms + 1)
+		lanes(1, 1) // a table never closes a shared client
+		r.sleepUntil(2200*ms + 1)
 		lanes(0, 0)
-		kinds(p)
+		kinds(append(busy, p)...)
 		// Rebuilt transparently; one with entries is never forgotten.
 		r.b.Latency = 0
 		r.b.Inject(func(context.Context, *sinktest.Request) []sink.Outcome { time.Sleep(2500 * ms); return nil })
 		q := r.write(0, r.to("i", "t", "d"))
-		r.sleepUntil(4 * time.Second)
+		r.sleepUntil(4500 * ms)
 		lanes(1, 1)
 		wantKinds(t, "it", kinds(q), map[sink.Kind]int{sink.Applied: 1})
 		wantList(t, "opened", r.b.Opens(), []string{"i", "i"})
@@ -145,6 +149,22 @@ func TestLeastRecentlyUsedInstanceMakesRoom(t *testing.T) {
 				t.Errorf("%d opens for %d requests", opens, requests)
 			}
 		})
+	})
+}
+
+// An instance that was opened and finds no free request slot is not closed again for
+// those that wait, though it is not busy.
+func TestAnOpenInstanceServesBeforeItMakesRoom(t *testing.T) {
+	inBubble(t, func(o *sink.Options, b *sinktest.Backend) {
+		o.MaxActiveInstances, o.MaxInFlightRequests, b.Latency, b.OpenLatency = 2, 1, 100*ms, ms
+	}, func(r *rig) {
+		var ps []*pending
+		for _, name := range []string{"a", "b", "c", "d"} {
+			ps = append(ps, r.write(0, r.to(name, "t", name)))
+			time.Sleep(5 * ms)
+		}
+		kinds(ps...)
+		wantList(t, "opened", r.b.Opens(), []string{"a", "b", "c", "d"})
 	})
 }
 

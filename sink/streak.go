@@ -6,7 +6,8 @@ import "time"
 // see whether it does again.
 type gate struct {
 	shut   bool
-	since  time.Time
+	since  time.Time // the last failure, from which the next trial is due
+	first  time.Time // the failure that shut it; trials that failed did not change it
 	err    error
 	holder *item // the one let through; nil = the next may be
 }
@@ -35,7 +36,13 @@ func (g *gate) release(it *item) {
 	}
 }
 
-func (g *gate) close(now time.Time, err error) { *g = gate{shut: true, since: now, err: err} }
+func (g *gate) close(now time.Time, err error) {
+	first := now
+	if g.shut {
+		first = g.first
+	}
+	*g = gate{shut: true, since: now, first: first, err: err}
+}
 
 func (g *gate) open() {
 	if g.shut {

@@ -148,6 +148,28 @@ func TestHEALTH04TripTrialRecovery(t *testing.T) {
 	})
 }
 
+// Since says when the route tripped, however many trials failed after that.
+func TestFailedTrialsLeaveSince(t *testing.T) {
+	dropping(t, 1, func(r *rig) {
+		wantIs(t, "bad", r.one("R0"), sink.Rejected)
+		tripped := r.w.Route(r.route).Since
+		for i := range 3 {
+			r.sleepUntil(time.Duration(i+1) * 10 * time.Second)
+			wantIs(t, "trial", r.one("R"+strconv.Itoa(i+1)), sink.Undecided, sink.ErrTripped)
+			if h := r.w.Route(r.route); h.State != sink.Tripped || h.Since != tripped {
+				t.Errorf("after trial %d: %v since %v, want tripped since %v", i, h.State, h.Since, tripped)
+			}
+		}
+		r.sleepUntil(40 * time.Second)
+		wantIs(t, "good", r.one("good"), sink.Applied)
+		r.sleepUntil(45 * time.Second)
+		wantIs(t, "bad again", r.one("R9"), sink.Rejected)
+		if h := r.w.Route(r.route); h.Since != tripped.Add(45*time.Second) {
+			t.Errorf("tripped again, since %v", h.Since)
+		}
+	})
+}
+
 func TestAnIDCountsOnceInAStreak(t *testing.T) {
 	dropping(t, 3, func(r *rig) {
 		for range 500 {
@@ -164,6 +186,19 @@ func TestAnIDCountsOnceInAStreak(t *testing.T) {
 		}
 		if h := r.w.Route(r.route); h.State != sink.Tripped {
 			t.Errorf("%+v", h)
+		}
+	})
+}
+
+// A rejection that reaches nobody is not dropped, so it does not count.
+func TestARejectionOfACallerThatLeftDoesNotCount(t *testing.T) {
+	inBubble(t, func(o *sink.Options, b *sinktest.Backend) { b.Latency = 100 * ms }, func(r *rig) {
+		r.route = &sink.Route{Name: "r", Trips: true}
+		r.b.Inject(refuseR)
+		wantIs(t, "who left", r.write(50*ms, r.entry("R")).wait()[0], sink.Undecided, sink.ErrInFlight)
+		time.Sleep(time.Second)
+		if h := r.w.Route(r.route); h.Streak != 0 {
+			t.Errorf("streak %d", h.Streak)
 		}
 	})
 }
