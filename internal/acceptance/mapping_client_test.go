@@ -11,9 +11,9 @@ import (
 
 // batchAnswer is what /records says of a batch.
 type batchAnswer struct {
-	Received, Written, Skipped, Failed int
-	Truncated                          bool
-	Errors                             []struct {
+	Received, Written, Skipped, Failed, Retryable int
+	Truncated, ErrorsTruncated                    bool
+	Errors                                        []struct {
 		Index        int
 		Code, Detail string
 	}
@@ -53,4 +53,13 @@ func (a answer) batch(t testing.TB) (b batchAnswer) {
 		t.Fatalf("%v: %v", a, err)
 	}
 	return b
+}
+
+// reasons counts the errors that are listed by their words.
+func (b batchAnswer) reasons() map[string]int {
+	count := map[string]int{}
+	for _, e := range b.Errors {
+		count[e.Code+": "+e.Detail]++
+	}
+	return count
 }
