@@ -41,6 +41,24 @@ func TestAdmissionTimeout(t *testing.T) {
 			wantKinds(t, "half", kinds(p), map[sink.Kind]int{sink.Applied: 2, sink.Transient: 2})
 		})
 	})
+	t.Run("tells a stream's reader before the outcomes", func(t *testing.T) {
+		inBubble(t, func(o *sink.Options, b *sinktest.Backend) {
+			o.MaxInFlightEntries, b.Latency = 2, 700*ms
+		}, func(r *rig) {
+			tk := r.w.Submit(t.Context(), r.entries(0, 4))
+			if tk.Overloaded() {
+				t.Error("overloaded before the timeout")
+			}
+			if err := tk.Admitted(t.Context()); err != nil {
+				t.Error(err)
+			}
+			wantTime(t, "told", r.at(), 500*ms)
+			if !tk.Overloaded() {
+				t.Error("not overloaded after the timeout")
+			}
+			tk.Wait()
+		})
+	})
 	t.Run("0 refuses at once", func(t *testing.T) {
 		inBubble(t, func(o *sink.Options, b *sinktest.Backend) {
 			o.MaxInFlightEntries, o.AdmissionTimeout, b.Latency = 2, 0, 100*ms

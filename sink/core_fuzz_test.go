@@ -40,7 +40,7 @@ func FuzzCore(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) > 4096 {
+		if len(b) > 2048 {
 			return
 		}
 		w := newWorld(b)

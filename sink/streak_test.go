@@ -120,8 +120,8 @@ func TestHEALTH04TripTrialRecovery(t *testing.T) {
 		}
 		wantIs(t, "trial, too large: nothing is dropped", r.write(0, tooLarge).wait()[0], sink.Undecided, sink.ErrTripped)
 		wantIs(t, "trial, bad: not dropped", r.one("R5"), sink.Undecided, sink.ErrTripped)
-		if s := r.w.Route(r.route).State; s != sink.Tripped {
-			t.Errorf("after a bad trial: %v", s)
+		if h := r.w.Route(r.route); h.State != sink.Tripped || !h.Since.Equal(r.start) {
+			t.Errorf("after a bad trial: %v since %v", h.State, h.Since.Sub(r.start))
 		}
 
 		r.sleepUntil(20 * time.Second)
