@@ -5,10 +5,10 @@ FUZZTIME ?= 30s
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race emulators lint fuzz soak bench
+.PHONY: help build test race emulators lint fuzz soak bench options-mutate
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 build: ## the static server, ./bin/server
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/server ./cmd/server
@@ -35,3 +35,6 @@ soak: ## the acceptance tests at full size, some 5 minutes
 
 bench: ## Go benchmarks matching BENCH
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+options-mutate: ## force each option to its default: its test must fail; writes docs/options-proof.md
+	OPTIONS_MUTATE=1 $(GO) test -count=1 -v -run '^TestOptionsMutate$$' ./cmd/server/

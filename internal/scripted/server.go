@@ -21,6 +21,9 @@ import (
 type Options struct {
 	// Addr to listen on; empty = a free loopback port.
 	Addr string
+	// Listener takes the place of Addr where it is set: one in memory lets the service run
+	// in a synctest bubble. The server closes it.
+	Listener net.Listener
 	// Latency is waited before a MutateRows call is applied, EntryLatency once more for
 	// each of its entries.
 	Latency, EntryLatency time.Duration
@@ -82,13 +85,16 @@ func Start(o Options) (*Server, error) {
 		o.Addr = "127.0.0.1:0"
 	}
 	o.AnyTable = o.AnyTable || o.KeysOnly
-	tcp, err := net.Listen("tcp", o.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("scripted bigtable: %w", err)
+	if o.Listener == nil {
+		tcp, err := net.Listen("tcp", o.Addr)
+		if err != nil {
+			return nil, fmt.Errorf("scripted bigtable: %w", err)
+		}
+		o.Listener = tcp
 	}
 	s := &Server{
 		options:  o,
-		listener: &listener{Listener: tcp, open: map[*conn]struct{}{}},
+		listener: &listener{Listener: o.Listener, open: map[*conn]struct{}{}},
 		admins:   map[string]int{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -140,6 +146,9 @@ func (s *Server) SetScript(f Script) { s.script.Store(&f) }
 // Reset closes all connections with a TCP reset.
 func (s *Server) Reset() { s.listener.reset() }
 
+// Connections is how many are open.
+func (s *Server) Connections() int { return len(s.listener.all()) }
+
 func (s *Server) resetLoop() {
 	ticks := time.NewTicker(s.options.ResetEvery)
 	defer ticks.Stop()
@@ -163,7 +172,7 @@ type listener struct {
 }
 
 type conn struct {
-	*net.TCPConn
+	net.Conn
 	from *listener
 }
 
@@ -172,7 +181,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{TCPConn: accepted.(*net.TCPConn), from: l}
+	c := &conn{Conn: accepted, from: l}
 	l.mu.Lock()
 	l.open[c] = struct{}{}
 	l.mu.Unlock()
@@ -183,18 +192,24 @@ func (c *conn) Close() error {
 	c.from.mu.Lock()
 	delete(c.from.open, c)
 	c.from.mu.Unlock()
-	return c.TCPConn.Close()
+	return c.Conn.Close()
 }
 
-func (l *listener) reset() {
+func (l *listener) all() []*conn {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	open := make([]*conn, 0, len(l.open))
 	for c := range l.open {
 		open = append(open, c)
 	}
-	l.mu.Unlock()
-	for _, c := range open {
-		_ = c.SetLinger(0) // RST instead of FIN
+	return open
+}
+
+func (l *listener) reset() {
+	for _, c := range l.all() {
+		if tcp, ok := c.Conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // RST instead of FIN
+		}
 		_ = c.Close()
 	}
 }
