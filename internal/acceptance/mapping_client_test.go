@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -53,6 +54,33 @@ func (a answer) batch(t testing.TB) (b batchAnswer) {
 		t.Fatalf("%v: %v", a, err)
 	}
 	return b
+}
+
+// resend sends what failed of a batch for a passing reason until all is written, as any
+// client does, and gives how many lines that were. A machine so busy that no call ends
+// for 250 ms looks like a table that is down, and so does one that is being made: lines
+// above the half of the writer's caps are then answered 503.
+func resend(t *testing.T, client *http.Client, url, route string, b batchAnswer, line func(i int) []byte) (again int) {
+	t.Helper()
+	indexes := make([]int, b.Received)
+	for i := range indexes {
+		indexes[i] = i
+	}
+	for deadline := time.Now().Add(patience); b.Failed > 0; {
+		if b.Retryable != b.Failed || b.ErrorsTruncated || time.Now().After(deadline) {
+			t.Fatalf("%d lines failed, %d of them for a passing reason: %v", b.Failed, b.Retryable, b.reasons())
+		}
+		var body []byte
+		failed := make([]int, len(b.Errors))
+		for i, e := range b.Errors {
+			failed[i] = indexes[e.Index]
+			body = append(body, line(failed[i])...)
+		}
+		again += len(failed)
+		indexes = failed
+		b = postRecords(t.Context(), client, url, route, bytes.NewReader(body)).batch(t)
+	}
+	return again
 }
 
 // reasons counts the errors that are listed by their words.
