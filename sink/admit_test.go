@@ -1,6 +1,7 @@
 package sink_test
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -45,11 +46,11 @@ func TestAdmissionTimeout(t *testing.T) {
 		inBubble(t, func(o *sink.Options, b *sinktest.Backend) {
 			o.MaxInFlightEntries, b.Latency = 2, 700*ms
 		}, func(r *rig) {
-			tk := r.w.Submit(t.Context(), r.entries(0, 4))
+			tk := r.w.Submit(context.Background(), r.entries(0, 4))
 			if tk.Overloaded() {
 				t.Error("overloaded before the timeout")
 			}
-			if err := tk.Admitted(t.Context()); err != nil {
+			if err := tk.Admitted(context.Background()); err != nil {
 				t.Error(err)
 			}
 			wantTime(t, "told", r.at(), 500*ms)
