@@ -69,32 +69,45 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// The README's routes file compiles, and maps a record with the fields that it names.
-func TestReadmeRoutesFile(t *testing.T) {
+// section is the text of README.md under a heading.
+func section(t *testing.T, heading string) string {
+	t.Helper()
 	text, err := os.ReadFile(readme)
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) != 1 {
-		t.Fatalf("%d routes files in the README, want 1", len(blocks))
+	_, rest, found := strings.Cut(string(text), "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("README.md has no section %q", heading)
 	}
-	routes := write(t, "routes.yaml", blocks[0][1])
+	body, _, _ := strings.Cut(rest, "\n## ")
+	return body
+}
+
+// routesFile is the one routes file of a section.
+func routesFile(t *testing.T, heading string) string {
+	t.Helper()
+	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(section(t, heading), -1)
+	if len(blocks) != 1 {
+		t.Fatalf("%d routes files in %q, want 1", len(blocks), heading)
+	}
+	return blocks[0][1]
+}
+
+// The README's routes file compiles, and maps a record with the fields that it names.
+func TestReadmeRoutesFile(t *testing.T) {
+	routes := write(t, "routes.yaml", routesFile(t, "Run it for real"))
 	sample := write(t, "records.ndjson", `{"device":"pump-1","temp":21.5,"state":"on"}`)
 	if out, err := checked(t, "-routes", routes, "-sample", sample); err != nil || strings.Count(out, "setCell") != 2 {
 		t.Errorf("%s%v, want two cells", out, err)
 	}
 }
 
-// consoleCommands are what the README's ```console blocks say: a line that begins with
-// "$ " is a command, the lines after it are what it prints.
-func consoleCommands(t *testing.T) (list []command) {
+// consoleCommands are what a section's ```console blocks say: a line that begins with "$ "
+// is a command, the lines after it are what it prints.
+func consoleCommands(t *testing.T, heading string) (list []command) {
 	t.Helper()
-	text, err := os.ReadFile(readme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, block := range regexp.MustCompile("(?ms)^```console\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+	for _, block := range regexp.MustCompile("(?ms)^```console\n(.*?)^```$").FindAllStringSubmatch(section(t, heading), -1) {
 		for line := range strings.Lines(block[1]) {
 			if script, ok := strings.CutPrefix(line, "$ "); ok {
 				list = append(list, command{script: strings.TrimSpace(script)})
@@ -117,7 +130,7 @@ func TestReadmeCommands(t *testing.T) {
 	}
 	p := start(t, []string{"PORT=0"})
 	url := p.url()
-	commands := consoleCommands(t)
+	commands := consoleCommands(t, "Try it")
 	curls := 0
 	for _, c := range commands {
 		if !strings.HasPrefix(c.script, "curl ") {
