@@ -118,37 +118,37 @@ func (r *request) outcome(p *payload, f failure, detail string) sink.Outcome {
 	said := func(format string, args ...any) error {
 		return &callError{text: fmt.Sprintf(format, args...) + ": " + detail, cause: f.err}
 	}
-	route, table := p.route.target, r.dest.Table
+	route, table := p.route.target, p.tableShown()
 	switch f.code {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Aborted:
-		o.Kind, o.Err = sink.Transient, said("MutateRows on table %s", table)
+		o.Kind, o.Err = sink.Transient, said("MutateRows on %s", table)
 	case codes.ResourceExhausted:
 		if f.whole && strings.Contains(f.text, sentTooLarge) {
 			o.Kind, o.Err = sink.Rejected, rejection(schema.TooLarge, said("the request is larger than the client sends"))
 			break
 		}
-		o.Kind, o.Err = sink.Transient, said("MutateRows on table %s", table)
+		o.Kind, o.Err = sink.Transient, said("MutateRows on %s", table)
 	case codes.InvalidArgument, codes.OutOfRange:
 		o.Kind, o.Err = sink.Rejected, rejection(schema.Constraint, said("Bigtable refused the mutation"))
 	case codes.NotFound:
 		switch {
 		case p.create():
-			r.missing(p, &o, said("table %s", table))
+			r.missing(p, &o, said("%s", table))
 		case route.static:
 			o.Kind, o.Scope = sink.Fatal, sink.ScopeBatch
-			o.Err = rejection(schema.NoSuchTable, said("route %s: table %s of instance %s is not there and bigtable.create is not ifNeeded", route.name, table, InstanceID(r.dest.Instance)))
+			o.Err = rejection(schema.NoSuchTable, said("route %s: %s of instance %s is not there and bigtable.create is not ifNeeded", route.name, table, InstanceID(r.dest.Instance)))
 		default:
 			o.Kind = sink.Rejected
 			o.Err = rejection(schema.NoSuchTable, said("route %s: the record's table is not there and bigtable.create is not ifNeeded", route.name))
 		}
 	case codes.FailedPrecondition:
 		if p.create() && !p.confirmed() {
-			r.missing(p, &o, said("MutateRows on table %s", table))
+			r.missing(p, &o, said("MutateRows on %s", table))
 			break
 		}
 		o.Kind, o.Err = sink.Rejected, rejection(schema.Constraint, said("Bigtable refused the mutation"))
 	case codes.PermissionDenied, codes.Unauthenticated:
-		o.Kind, o.Err = sink.Fatal, said("instance %s, table %s: the service account may not write (roles/bigtable.user)", InstanceID(r.dest.Instance), table)
+		o.Kind, o.Err = sink.Fatal, said("instance %s, %s: the service account may not write (roles/bigtable.user)", InstanceID(r.dest.Instance), table)
 	case codes.Unimplemented:
 		// Of the endpoint, not of a record: this is no Bigtable.
 		o.Kind, o.Err = sink.Fatal, said("instance %s: the endpoint has no MutateRows", InstanceID(r.dest.Instance))
@@ -159,7 +159,7 @@ func (r *request) outcome(p *payload, f failure, detail string) sink.Outcome {
 		}
 		fallthrough
 	default:
-		o.Kind, o.Err, o.MaxAttempts = sink.Transient, said("MutateRows on table %s", table), unexpectedAttempts
+		o.Kind, o.Err, o.MaxAttempts = sink.Transient, said("MutateRows on %s", table), unexpectedAttempts
 	}
 	return o
 }
@@ -302,23 +302,15 @@ func (r *request) familyMissing(entries []int, f failure, n noFamily) {
 				o.Kind, o.Scope = sink.Fatal, sink.ScopeRoute
 			}
 			o.Err = rejection(schema.NoSuchFamily, &callError{cause: f.err, text: fmt.Sprintf(
-				"route %s: column family %s is not in table %s: declare it under bigtable.families, with create: ifNeeded, or create it", route.name, quoteAll(v.absent), r.dest.Table)})
+				"route %s: %s is not in %s: declare it under bigtable.families, with create: ifNeeded, or create it", route.name, p.familiesShown(v.absent), p.tableShown())})
 		case v.ask && (n.name != "" || !culprit):
-			r.missing(p, &o, &callError{cause: f.err, text: fmt.Sprintf("table %s lacks a declared column family: %s", r.dest.Table, detail)})
+			r.missing(p, &o, &callError{cause: f.err, text: fmt.Sprintf("%s lacks a declared column family: %s", p.tableShown(), detail)})
 		case v.unknown:
 			o.Kind = sink.Rejected // one of the request's: found by sending them apart
-			o.Err = rejection(schema.NoSuchFamily, &callError{cause: f.err, text: fmt.Sprintf("route %s: a column family is not in table %s", route.name, r.dest.Table)})
+			o.Err = rejection(schema.NoSuchFamily, &callError{cause: f.err, text: fmt.Sprintf("route %s: a column family is not in %s", route.name, p.tableShown())})
 		default:
 			o.Kind, o.Scope, o.Err = sink.Transient, sink.ScopeEntry, errPartOfOther
 		}
 		r.outs[i] = o
 	}
-}
-
-func quoteAll(names []string) string {
-	q := make([]string, len(names))
-	for i, n := range names {
-		q[i] = strconv.Quote(n)
-	}
-	return strings.Join(q, " or ")
 }

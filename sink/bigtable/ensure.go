@@ -35,11 +35,11 @@ const (
 func (s *Sink) Ensure(ctx context.Context, d sink.Dest) sink.Ensured {
 	tb := s.lookup(d)
 	if tb == nil {
-		return sink.Ensured{Outcome: sink.Outcome{Kind: sink.Fatal, Scope: sink.ScopeBatch, Err: fmt.Errorf("table %s belongs to no route", d.Table)}}
+		return sink.Ensured{Outcome: sink.Outcome{Kind: sink.Fatal, Scope: sink.ScopeBatch, Err: errors.New("a table that belongs to no route")}}
 	}
 	families := tb.declared()
 	if len(families) == 0 {
-		return sink.Ensured{Outcome: sink.Outcome{Kind: sink.Fatal, Scope: sink.ScopeBatch, Err: fmt.Errorf("table %s: no route that writes to it has bigtable.create: ifNeeded", d.Table)}}
+		return sink.Ensured{Outcome: sink.Outcome{Kind: sink.Fatal, Scope: sink.ScopeBatch, Err: fmt.Errorf("%s: no route that writes to it has bigtable.create: ifNeeded", tb.shown())}}
 	}
 	c := s.open(d.Instance)
 	if c == nil {
@@ -200,7 +200,11 @@ func (e *ensure) add(ctx context.Context) (gone bool, err error) {
 func (e *ensure) outcome(err error) sink.Outcome {
 	f := inspect(err, true)
 	o := sink.Outcome{Scope: sink.ScopeBatch, RetryAfter: f.retry}
-	o.Err = fmt.Errorf("could not %s table %s of instance %s: %w", e.step, e.table.dest.Table, InstanceID(e.table.dest.Instance), err)
+	why := f.code.String()
+	if f.text != "" && e.table.inRoutesFile() {
+		why += ": " + cutDetail(f.text)
+	}
+	o.Err = &callError{cause: err, text: fmt.Sprintf("could not %s %s of instance %s: %s", e.step, e.table.shown(), InstanceID(e.table.dest.Instance), why)}
 	switch f.code {
 	case codes.PermissionDenied, codes.Unauthenticated:
 		o.Kind = sink.Fatal

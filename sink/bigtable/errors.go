@@ -3,6 +3,7 @@ package bigtable
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,9 +51,10 @@ const (
 )
 
 // quoteFree is the failure's code with the service's words, or without them where they
-// quote anything of the entries: keys, qualifiers and values are never repeated.
+// quote anything of the entries: keys, qualifiers and values are never repeated, nor are
+// names that come from records.
 func (r *request) quoteFree(f failure, entries []int) string {
-	if f.text == "" {
+	if f.text == "" || slices.ContainsFunc(entries, func(i int) bool { return r.entries[i].namedByRecord() }) {
 		return f.code.String()
 	}
 	text := f.text
@@ -64,10 +66,15 @@ func (r *request) quoteFree(f failure, entries []int) string {
 	if !clean {
 		return f.code.String()
 	}
+	return f.code.String() + ": " + cutDetail(text)
+}
+
+// cutDetail shortens the service's words.
+func cutDetail(text string) string {
 	if len(text) > maxDetail {
 		text = text[:maxDetail] + "..."
 	}
-	return f.code.String() + ": " + strings.ToValidUTF8(text, "")
+	return strings.ToValidUTF8(text, "")
 }
 
 // held calls f with every key, qualifier and value of the entries.
