@@ -235,9 +235,6 @@ func (tb *table) declared() map[string]*adminpb.ColumnFamily {
 	defer tb.mu.Unlock()
 	families := make(map[string]*adminpb.ColumnFamily)
 	for _, t := range tb.sharers {
-		if !t.spec.Create {
-			continue
-		}
 		for f, rule := range t.spec.Families {
 			if families[f] == nil {
 				families[f] = &adminpb.ColumnFamily{GcRule: gcRule(rule)}

@@ -99,7 +99,8 @@ func (tb *table) declares(family string) bool {
 	return slices.ContainsFunc(tb.sharers, func(t *target) bool { return t.declares(family) })
 }
 
+// declares reports whether the route may add family. New refuses families without create.
 func (t *target) declares(family string) bool {
 	_, ok := t.spec.Families[family]
-	return ok && t.spec.Create
+	return ok
 }

@@ -390,6 +390,37 @@ func TestRouteMaxTables(t *testing.T) {
 	})
 }
 
+// The list of tables is searched for idle ones at most once a second, however many records
+// ask for a table too many.
+func TestRouteMaxTablesSearchesSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := testConfig(nil)
+		cfg.DestinationIdleTimeout = time.Second
+		b := newBench(t, cfg, routeOf("r", func(b *schema.BigtableTarget) { b.Table, b.MaxTables = "", 1 }))
+		refused := func(table string) bool {
+			m := row("k")
+			m.Bigtable.Table = table
+			_, err := b.routes[0].Encode(&schema.Record{}, m)
+			return errors.Is(err, ErrTooManyTables)
+		}
+		if refused("a") {
+			t.Fatal("the first table is refused")
+		}
+		time.Sleep(minHold - 100*time.Millisecond)
+		if !refused("b") {
+			t.Error("a is idle for less than entries may take, and forgotten")
+		}
+		time.Sleep(200 * time.Millisecond)
+		if !refused("b") {
+			t.Error("searched twice in a second")
+		}
+		time.Sleep(time.Second)
+		if refused("b") {
+			t.Error("a is not forgotten")
+		}
+	})
+}
+
 func TestRouteInstances(t *testing.T) {
 	b := newBench(t, testConfig(nil),
 		routeOf("own", func(b *schema.BigtableTarget) { b.Project, b.Instance = "other", "mine" }),
