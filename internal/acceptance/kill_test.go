@@ -34,47 +34,12 @@ func TestKilledUnderLoad(t *testing.T) {
 	db.create(t, "byid", "f")
 	s := startServer(t, serverBinary(t), bt, byIDRoutes, nil)
 
-	want := map[string]string{} // key -> payload; the times are the service's
 	var names []string
 	for i := range topics {
 		names = append(names, broker.Topic(t, project, fmt.Sprintf("topic-%d", i)))
 		broker.PushTo(t, project, fmt.Sprintf("push-%d", i), names[i], s.URL+"/v1/routes/byid/push")
 	}
-	// In four waves, the server being killed in each of the first three when a tenth of
-	// the wave is there. A kill that came too late is made up for by another wave.
-	kills := 0
-	for published := 0; published < each || kills < 3; {
-		wave := (each + 3) / 4
-		if published < each {
-			wave = min(wave, each-published)
-		}
-		there := db.count(t, "byid")
-		for i, topic := range names {
-			var messages []*pubsubpb.PubsubMessage
-			for j := range wave {
-				key := fmt.Sprintf("%02d-%05d", i, published+j)
-				want[key] = "payload of " + key
-				messages = append(messages, &pubsubpb.PubsubMessage{
-					Data: []byte(want[key]), Attributes: map[string]string{"id": key},
-				})
-			}
-			broker.Publish(t, topic, messages...)
-		}
-		published += wave
-		if kills == 3 {
-			break
-		}
-		eventually(t, "a tenth of the wave", patience, func() bool { return db.count(t, "byid") >= there+topics*wave/10 })
-		s.kill()
-		if at := db.count(t, "byid"); at < len(want) {
-			kills++
-			t.Logf("kill %d at %d of %d rows", kills, at, len(want))
-		}
-		if published > 10*each {
-			t.Fatalf("%d kills under load with %d messages", kills, len(want))
-		}
-		s.start(t)
-	}
+	want := killInWaves(t, s, broker, names, each, func() int { return db.count(t, "byid") })
 	eventually(t, "all rows", 10*patience, func() bool { return db.count(t, "byid") == len(want) })
 	if code, took := s.terminate(t); code != 0 {
 		t.Errorf("exit code %d after %v", code, took)
@@ -95,4 +60,47 @@ func TestKilledUnderLoad(t *testing.T) {
 		t.Errorf("%d rows and %d versions, want %d of both", len(got), versions, len(want))
 	}
 	t.Logf("%d messages over %d topics, killed three times: %d rows, %d versions", len(want), topics, len(got), versions)
+}
+
+// killInWaves publishes each messages to every topic in four waves, the server being
+// killed in each of the first three when a tenth of the wave is there, by count. A kill
+// that came too late is made up for by another wave. It returns the messages published:
+// key, which is their attribute id -> payload.
+func killInWaves(t *testing.T, s *server, broker *emulator.PubSubEmulator, topics []string, each int, count func() int) map[string]string {
+	t.Helper()
+	want := map[string]string{}
+	kills := 0
+	for published := 0; published < each || kills < 3; {
+		wave := (each + 3) / 4
+		if published < each {
+			wave = min(wave, each-published)
+		}
+		there := count()
+		for i, topic := range topics {
+			var messages []*pubsubpb.PubsubMessage
+			for j := range wave {
+				key := fmt.Sprintf("%02d-%05d", i, published+j)
+				want[key] = "payload of " + key
+				messages = append(messages, &pubsubpb.PubsubMessage{
+					Data: []byte(want[key]), Attributes: map[string]string{"id": key},
+				})
+			}
+			broker.Publish(t, topic, messages...)
+		}
+		published += wave
+		if kills == 3 {
+			break
+		}
+		eventually(t, "a tenth of the wave", patience, func() bool { return count() >= there+len(topics)*wave/10 })
+		s.kill()
+		if at := count(); at < len(want) {
+			kills++
+			t.Logf("kill %d at %d of %d rows", kills, at, len(want))
+		}
+		if published > 10*each {
+			t.Fatalf("%d kills under load with %d messages", kills, len(want))
+		}
+		s.start(t)
+	}
+	return want
 }
