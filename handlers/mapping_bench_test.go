@@ -89,7 +89,7 @@ func BenchmarkMapped(b *testing.B) {
 // rounds, so that a busy machine matters little. The bound holds with SOAK=1; otherwise
 // the comparison is short and only has to be sane.
 func TestCELInEveryCell(t *testing.T) {
-	rounds, least, bound := 5, 20*time.Millisecond, 16.0
+	rounds, least, bound := 2, 10*time.Millisecond, 16.0
 	if os.Getenv("SOAK") == "1" {
 		rounds, least, bound = 30, 200*time.Millisecond, 1.6
 	}
