@@ -194,8 +194,11 @@ func (c *core) audit(now time.Time) error {
 		if c.pick(l, now) != pickNone && !l.dueLinks.in {
 			return fmt.Errorf("lane %v may send and is not in the due list", d)
 		}
-		if l.stalled(now) && c.excess(l) {
-			return fmt.Errorf("lane %v is stalled and holds more than its half", d)
+		if l.stalled(now) && c.excess(l) && !c.room() && c.othersWait(l) {
+			return fmt.Errorf("lane %v is stalled, holds more than its half, and others wait", d)
+		}
+		if c.excess(l) != l.heavyLinks.in {
+			return fmt.Errorf("lane %v heavy %v", d, l.heavyLinks.in)
 		}
 		if w := c.wakeTime(l, now); w.IsZero() != (l.timerPos == 0) || !w.IsZero() && !w.Equal(l.wake) {
 			return fmt.Errorf("lane %v: timer %v, want %v", d, l.wake, w)
@@ -215,7 +218,7 @@ func (c *core) audit(now time.Time) error {
 	if c.entries > c.o.MaxInFlightEntries || c.open.n > c.o.MaxInFlightRequests {
 		return fmt.Errorf("%d entries, %d requests: above the cap", c.entries, c.open.n)
 	}
-	if c.waiting.n > 0 && c.room() {
+	if c.room() && c.turn(now) != nil {
 		return fmt.Errorf("a call waits though there is room")
 	}
 	gates := []*gate{}

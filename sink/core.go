@@ -45,6 +45,7 @@ type core struct {
 	lanes  map[Dest]*lane
 	dirty  []*lane     // touched in this step
 	due    chain[lane] // may send now
+	heavy  chain[lane] // hold more than their half of some cap
 	idle   chain[lane] // without entries, longest first
 	timers heap[*lane]
 	open   chain[request] // oldest first
@@ -89,6 +90,7 @@ func newCore(o Options, rand func() float64) *core {
 	c.waiting.at = func(k *call) *links[call] { return &k.ring }
 	c.calls.at = func(k *call) *links[call] { return &k.live }
 	c.due.at = func(l *lane) *links[lane] { return &l.dueLinks }
+	c.heavy.at = func(l *lane) *links[lane] { return &l.heavyLinks }
 	c.idle.at = func(l *lane) *links[lane] { return &l.idleLinks }
 	c.open.at = func(r *request) *links[request] { return &r.links }
 	c.recent.at = func(n *instance) *links[instance] { return &n.links }
@@ -128,6 +130,7 @@ type call struct {
 	// then; the core only leaves out what could not finish before it.
 	deadline time.Time
 	last     time.Time // last admission, at first the submission
+	behind   *lane     // the slow lane that the next entry waits for, when last looked at
 	late     bool      // refused: entries were not admitted within AdmissionTimeout
 	ring     links[call]
 	live     links[call]
@@ -231,8 +234,9 @@ func (c *core) run(now time.Time) {
 		c.admit(now)
 		c.settleDirty(now)
 		sent := c.send(now)
+		c.relieve(now)
 		c.pumpInstances(now)
-		again = sent || len(c.dirty) > 0 || (c.waiting.n > 0 && c.room())
+		again = sent || len(c.dirty) > 0 || c.room() && c.turn(now) != nil
 	}
 	c.refuseLate(now)
 }

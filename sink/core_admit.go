@@ -14,8 +14,8 @@ func (c *core) room() bool {
 // enter admits what there is room for of a new call. What can't be admitted at once is
 // looked at all the same, so that an entry that will be refused does not wait for it.
 func (c *core) enter(now time.Time, k *call) {
-	if c.waiting.n == 0 {
-		for !k.admitted() && c.room() {
+	if c.turn(now) == nil {
+		for !k.admitted() && c.room() && !c.held(now, k) {
 			c.admitNext(now, k)
 		}
 	}
@@ -41,17 +41,57 @@ func (c *core) enter(now time.Time, k *call) {
 // admit gives room to waiting calls, one entry each in turn, so that a large call does
 // not starve small ones. The list stays in order of each call's last admission.
 func (c *core) admit(now time.Time) {
-	for c.waiting.n > 0 && c.room() {
-		k := c.waiting.head
-		c.waiting.remove(k)
-		for !k.admitted() && !c.admitNext(now, k) {
+	for c.room() {
+		k := c.turn(now)
+		if k == nil {
+			return
 		}
-		if k.admitted() {
+		took := false
+		for !took && !k.admitted() && !c.held(now, k) {
+			took = c.admitNext(now, k)
+		}
+		switch {
+		case k.admitted():
+			c.waiting.remove(k)
 			c.woken = append(c.woken, k)
-		} else {
+		case took:
+			c.waiting.remove(k)
 			c.waiting.pushBack(k)
 		}
 	}
+}
+
+// turn is the first waiting call whose next entry may be looked at; nil = none.
+func (c *core) turn(now time.Time) *call {
+	for k := c.waiting.head; k != nil; k = c.waiting.next(k) {
+		if !c.held(now, k) {
+			return k
+		}
+	}
+	return nil
+}
+
+// held: the next entry of k is for a lane that is slow and has its half. It waits, and
+// calls for other lanes pass it.
+func (c *core) held(now time.Time, k *call) bool {
+	if k.behind == nil {
+		k.behind = c.front(k)
+	}
+	if l := k.behind; l != nil && l.slow() && l.down(now) && c.full(l) {
+		return true
+	}
+	k.behind = nil
+	return false
+}
+
+// front is the lane of the entry that k wants to have admitted next; nil = it has none yet.
+func (c *core) front(k *call) *lane {
+	for i := k.next; i < len(k.items); i++ {
+		if it := &k.items[i]; !it.settled {
+			return c.lanes[it.e.Dest]
+		}
+	}
+	return nil
 }
 
 // admitNext looks at the next entry of k, and reports whether it was admitted.
@@ -122,7 +162,7 @@ func (c *core) refusal(now time.Time, it *item) (Outcome, bool) {
 	if !l.fatal.admits(now, c.o.TrialInterval) {
 		return Outcome{Kind: Fatal, Scope: ScopeBatch, Err: because(ErrUnavailable, l.fatal.err)}, true
 	}
-	if l.down(now) && c.full(l) {
+	if !l.slow() && l.down(now) && c.full(l) {
 		c.counts.Shed++
 		return Outcome{Kind: Transient, Scope: ScopeBatch, Err: because(ErrUnavailable, l.why())}, true
 	}
@@ -167,12 +207,31 @@ func (c *core) excess(l *lane) bool {
 		l.bytesAll-l.waiting.tail.e.Bytes >= max(1, c.o.MaxInFlightBytes/2))
 }
 
-// shed answers the newest entries of a stalled lane, down to its half. A pause alone,
-// which may last 10 ms, does not take back what was admitted.
-func (c *core) shed(l *lane, now time.Time) {
-	if !c.excess(l) || !l.stalled(now) {
+// relieve takes back what stalled lanes hold above their half, when calls for other
+// lanes wait for room. What nobody else wants is left to a slow lane.
+func (c *core) relieve(now time.Time) {
+	if c.waiting.n == 0 || c.room() {
 		return
 	}
+	for l := c.heavy.head; l != nil; l = c.heavy.next(l) {
+		if l.stalled(now) && c.othersWait(l) {
+			c.shed(l)
+		}
+	}
+}
+
+// othersWait: a call for another lane than l waits.
+func (c *core) othersWait(l *lane) bool {
+	for k := c.waiting.head; k != nil; k = c.waiting.next(k) {
+		if c.front(k) != l {
+			return true
+		}
+	}
+	return false
+}
+
+// shed answers the newest entries of a lane, down to its half.
+func (c *core) shed(l *lane) {
 	for c.excess(l) {
 		it := l.waiting.tail
 		c.counts.Shed++

@@ -57,8 +57,10 @@ type lane struct {
 	idleSince time.Time
 	idleLinks links[lane]
 	dueLinks  links[lane]
-	wake      time.Time
-	timerPos  int
+	// heavyLinks: it holds more than its half.
+	heavyLinks links[lane]
+	wake       time.Time
+	timerPos   int
 }
 
 // laneFor finds or makes the lane of d.
@@ -88,6 +90,7 @@ func (c *core) forget(now time.Time, l *lane) {
 	c.counts.Evictions++
 	c.idle.remove(l)
 	c.due.remove(l)
+	c.heavy.remove(l)
 	c.timers.remove(l)
 	delete(c.lanes, l.dest)
 	l.forgotten = true
@@ -124,8 +127,18 @@ func (l *lane) stallTime() time.Time {
 	return at
 }
 
-// down lanes hold at most half of everything.
+// down lanes are let in up to half of everything.
 func (l *lane) down(now time.Time) bool { return l.paused(now) || l.stalled(now) }
+
+// slow: should the lane be down, then nothing says that its destination fails. It is
+// silent, it is being made for the first time, or its client is being opened. What is
+// beyond its half waits to be admitted; a failing lane's is refused at once.
+func (l *lane) slow() bool {
+	if l.missing {
+		return l.round <= 1
+	}
+	return l.failingSince.IsZero() && l.inst.cause == nil
+}
 
 // resumes is when a lane that sends nothing may send again; zero = now, or unknown.
 func (l *lane) resumes(now time.Time) time.Time {
@@ -202,7 +215,11 @@ func (c *core) refresh(l *lane, now time.Time) {
 		}
 	}
 	c.recover(l, now)
-	c.shed(l, now)
+	if !c.excess(l) {
+		c.heavy.remove(l)
+	} else if !l.heavyLinks.in {
+		c.heavy.pushBack(l)
+	}
 	if l.n == 0 {
 		l.flush = false
 	}
