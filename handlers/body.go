@@ -11,12 +11,13 @@ import (
 )
 
 // Reasons why a body ended early. errBroken and errStalled say that the client or the
-// network is at fault, the others that a bound of ours was reached.
+// network is at fault, the others that a bound of ours was reached, errDraining the last.
 var (
 	errBroken      = errors.New("the request body ended early or its compression is broken")
 	errStalled     = errors.New("the request body did not arrive in time (READ_BODY_TIMEOUT)")
 	errLate        = errors.New("the request body did not arrive before the request's deadline")
 	errNotAdmitted = errors.New("a record was not admitted in time (WRITER_ADMISSION_TIMEOUT): the rest of the stream was not read")
+	errDraining    = errors.New("the server is shutting down (SHUTDOWN_TIMEOUT): the rest of the request body was not read")
 	errBudgetFull  = errors.New("too many request bodies are held at the moment (BODY_BYTES_IN_FLIGHT)")
 )
 
@@ -35,7 +36,8 @@ func (e *tooLargeError) Error() string {
 }
 
 // wire reads the request's body as it travels: every read gets READ_BODY_TIMEOUT and no more
-// than the request's deadline, and what passes is held to the cap before decompression.
+// than the request's deadline or a drain's, and what passes is held to the cap before
+// decompression.
 type wire struct {
 	x     *exchange
 	body  io.ReadCloser
@@ -50,6 +52,9 @@ func (b *wire) Read(p []byte) (int, error) {
 	if late {
 		d = b.x.deadline
 	}
+	if until := b.x.h.readUntil(); !until.IsZero() && d.After(until) {
+		d = until
+	}
 	// Not supported by a recorder in tests; a real connection always does.
 	_ = b.x.rc.SetReadDeadline(d)
 	n, err := b.body.Read(p)
@@ -61,6 +66,9 @@ func (b *wire) Read(p []byte) (int, error) {
 	case err == nil:
 	case err == io.EOF:
 		b.ended = true
+	case b.drained():
+		// Also where the read began before the drain, and the server broke it off.
+		err = errDraining
 	case errors.Is(err, os.ErrDeadlineExceeded) && late:
 		err = errLate
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -69,6 +77,20 @@ func (b *wire) Read(p []byte) (int, error) {
 		err = fmt.Errorf("%w: %w", errBroken, err)
 	}
 	return n, err
+}
+
+// drained reports that a drain ended the reading of bodies.
+func (b *wire) drained() bool {
+	until := b.x.h.readUntil()
+	return !until.IsZero() && !time.Now().Before(until)
+}
+
+// readUntil is when the reading of bodies ends; zero = it does not.
+func (h *api) readUntil() time.Time {
+	if h.process.ReadUntil == nil {
+		return time.Time{}
+	}
+	return h.process.ReadUntil()
 }
 
 // content is the body's content: decompressed, held to the cap, and charged to the budget as
@@ -155,7 +177,7 @@ func (x *exchange) openBody(limit int64, option string) error {
 func brokenUnless(err error) error {
 	var large *tooLargeError
 	if err == nil || err == io.EOF || errors.As(err, &large) || errors.Is(err, errBroken) ||
-		errors.Is(err, errStalled) || errors.Is(err, errLate) || errors.Is(err, errBudgetFull) {
+		errors.Is(err, errStalled) || errors.Is(err, errLate) || errors.Is(err, errDraining) || errors.Is(err, errBudgetFull) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errBroken, err)

@@ -49,6 +49,9 @@ type Process struct {
 	Warm func() bool
 	// Draining reports that SIGTERM came: ready is false from then on.
 	Draining func() bool
+	// ReadUntil is when a drain ends the reading of request bodies; zero while none runs.
+	// What is read later, and what was being read then, is answered 503.
+	ReadUntil func() time.Time
 	// Causes are reasons for which no record could be written now, found outside the
 	// writer: a backend out of reach at start. They fail ready.
 	Causes func() []string

@@ -79,6 +79,7 @@ func (h *api) serveRecords(w http.ResponseWriter, r *http.Request, rt *route) {
 	}
 	if err != nil {
 		b.rep.cut = cutOf(err)
+		b.rep.truncated = media != "application/json" // what is refused whole had no part taken
 	}
 	x.answer(b.rep, k, err)
 }

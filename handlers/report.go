@@ -13,6 +13,8 @@ type report struct {
 	tally
 	route    string
 	observer Observer
+	// truncated: a stream was not read to its end.
+	truncated bool
 	// all lists every record under "results" too (`?results=all`).
 	all bool
 	// room is how many more records each list takes; beyond it the answer says so.
@@ -99,7 +101,7 @@ func (p *report) appendMembers(b []byte) []byte {
 	count("failed", p.failed())
 	count("retryable", p.retryable())
 	b = append(b, `"truncated":`...)
-	b = strconv.AppendBool(b, p.cut != uncut)
+	b = strconv.AppendBool(b, p.truncated)
 	b = append(b, `,"errors":[`...)
 	b = append(b, p.errors...)
 	b = append(b, `],"errorsTruncated":`...)
@@ -192,6 +194,8 @@ func (p *report) reason(status int, cause error) (code schema.Code, detail, poin
 			return schema.Deadline, cause.Error(), ""
 		case cutFull:
 			return schema.Overloaded, cause.Error(), ""
+		case cutDraining:
+			return schema.Unavailable, cause.Error(), ""
 		}
 		var e *schema.Error
 		if asSchemaError(cause, &e) {

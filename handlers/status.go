@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -95,13 +96,13 @@ func failure(o sink.Outcome, l *Limits) verdict {
 	case errors.Is(o.Err, sink.ErrTripped):
 		v.retryAfter = max(v.retryAfter, l.TrialInterval)
 		v.code = ""
-		return set(unavailable, schema.Tripped, "the route stopped after consecutive rejections (WRITER_MAX_CONSECUTIVE_REJECTIONS)")
+		return set(unavailable, schema.Tripped, with("the route stopped after consecutive rejections (WRITER_MAX_CONSECUTIVE_REJECTIONS)", o.Err))
 	case errors.Is(o.Err, sink.ErrOverloaded):
 		return set(overloaded, schema.Overloaded, "not admitted in time (WRITER_ADMISSION_TIMEOUT)")
 	case errors.Is(o.Err, sink.ErrInFlight):
-		return set(inDoubt, schema.Deadline, "the deadline passed during the write: it may have been written")
+		return set(inDoubt, schema.Deadline, with("the deadline passed during the write: it may have been written", o.Err))
 	case errors.Is(o.Err, sink.ErrWithdrawn):
-		return set(expired, schema.Deadline, "the deadline passed before the write")
+		return set(expired, schema.Deadline, with("the deadline passed before the write", o.Err))
 	case errors.Is(o.Err, sink.ErrClosed):
 		return set(unavailable, schema.Unavailable, "shutting down")
 	case v.code == schema.TooManyTables || v.code == schema.Unavailable:
@@ -112,13 +113,33 @@ func failure(o sink.Outcome, l *Limits) verdict {
 	case o.Kind == sink.Rejected:
 		return set(rejected, schema.Constraint, "refused by the sink")
 	case o.Kind == sink.Fatal:
-		return set(unavailable, schema.Unavailable, noRecords)
+		return set(unavailable, schema.Unavailable, with(noRecords, o.Err))
 	case o.Err == nil:
 		return verdict{code: schema.Internal, detail: "the writer gave no outcome"}
 	default:
-		return set(unavailable, schema.Unavailable, "the sink is not available")
+		return set(unavailable, schema.Unavailable, with("the sink is not available", o.Err))
 	}
 }
+
+// with adds to a reason what the sink said last, which an adapter's text tells without any
+// data; it is the text that the probes show.
+func with(reason string, err error) string {
+	cause := err
+	for {
+		list, ok := cause.(interface{ Unwrap() []error })
+		if !ok || len(list.Unwrap()) != 2 || !slices.Contains(writerReasons, list.Unwrap()[0]) {
+			break
+		}
+		cause = list.Unwrap()[1]
+	}
+	if cause == nil || slices.Contains(writerReasons, cause) {
+		return reason
+	}
+	return reason + "; the cause: " + cause.Error()
+}
+
+// writerReasons are said in words of ours.
+var writerReasons = []error{sink.ErrUnavailable, sink.ErrWithdrawn, sink.ErrInFlight, sink.ErrTripped}
 
 // cut is why a request's body was not taken to its end.
 type cut uint8
@@ -129,6 +150,7 @@ const (
 	cutMalformed
 	cutStalled
 	cutLate
+	cutDraining
 	cutFull // the body budget is full, or a record of the stream was not admitted in time
 )
 
@@ -198,7 +220,7 @@ func (t *tally) status(k kind) int {
 		return http.StatusRequestTimeout
 	case t.by[inDoubt] > 0 && k != push:
 		return http.StatusGatewayTimeout
-	case t.by[inDoubt]+t.by[expired]+t.by[unavailable] > 0, t.cut == cutLate:
+	case t.by[inDoubt]+t.by[expired]+t.by[unavailable] > 0, t.cut == cutLate, t.cut == cutDraining:
 		return http.StatusServiceUnavailable
 	case t.by[overloaded] > 0, t.cut == cutFull:
 		return http.StatusTooManyRequests
@@ -223,6 +245,8 @@ func cutOf(err error) cut {
 		return cutStalled
 	case errors.Is(err, errLate):
 		return cutLate
+	case errors.Is(err, errDraining):
+		return cutDraining
 	case errors.Is(err, errBudgetFull), errors.Is(err, errNotAdmitted):
 		return cutFull
 	default:

@@ -48,7 +48,7 @@ type config struct {
 	ReadHeaderTimeout time.Duration `split_words:"true" default:"5s" min:"1ns" desc:"longest wait for a request's headers"`
 	ReadBodyTimeout   time.Duration `split_words:"true" default:"10s" min:"1ns" desc:"longest wait between two bytes of a body"`
 	IdleTimeout       time.Duration `split_words:"true" default:"120s" min:"1ns" desc:"an idle connection is closed after this"`
-	ShutdownTimeout   time.Duration `split_words:"true" default:"8s" min:"1ns" desc:"SIGTERM to exit, all of it; open requests get five eighths"`
+	ShutdownTimeout   time.Duration `split_words:"true" default:"8s" min:"1ns" desc:"SIGTERM to exit, all of it; records in the writer get five eighths, bodies that still arrive six"`
 
 	HealthTrialInterval time.Duration `split_words:"true" default:"10s" min:"1ns" desc:"a tripped route tries one write after this"`
 	HealthLivenessGrace time.Duration `split_words:"true" default:"0s" min:"0s" desc:"live fails once ready failed by a trip for this long; 0 = never"`

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +14,16 @@ type conns struct {
 	// mu guards open.
 	mu   sync.Mutex
 	open map[net.Conn]struct{}
+	// until is when the reading of bodies ends, once a drain has set it.
+	until atomic.Pointer[time.Time]
+}
+
+// readUntil is handlers.Process's.
+func (c *conns) readUntil() time.Time {
+	if at := c.until.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // track is an http.Server's ConnState.

@@ -51,7 +51,7 @@ func (srv *server) open(ctx context.Context) error {
 	config := handlers.Config{
 		Routes: routes, Default: def,
 		Limits: s.limits(), Auth: handlers.NoAuth, Expose: s.expose(),
-		Process:  handlers.Process{Warm: srv.ready.Warm, Draining: srv.ready.Draining, Causes: srv.ready.Causes},
+		Process:  handlers.Process{Warm: srv.ready.Warm, Draining: srv.ready.Draining, ReadUntil: srv.conns.readUntil, Causes: srv.ready.Causes},
 		Observer: observer, Logger: srv.logger,
 	}
 	if srv.letters != nil {

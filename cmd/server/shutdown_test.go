@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -357,27 +358,52 @@ func TestShutdownTimeoutBoundsTheStop(t *testing.T) {
 	}
 }
 
-// A client that sends its body a byte now and then is answered too.
+// A client that sends its body a byte now and then is answered too: nothing is its fault,
+// and it should come again.
 func TestStopDoesNotWaitForSlowBodies(t *testing.T) {
-	bt := scripted.New(t, scripted.Options{})
-	bt.AddTable(readings, "m")
-	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_SHUTDOWN_TIMEOUT=3s", "PUSHSINK_READ_BODY_TIMEOUT=1h", "PUSHSINK_ACK_DEADLINE=600s", "PUSHSINK_REQUEST_TIMEOUT=500s"))
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url(), "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	fmt.Fprintf(conn, "POST /v1/routes/telemetry/push HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n{\"message\":")
-	reaches(t, metricsURL(p), "pushsink_http_body_held_bytes", 11)
-	p.signal(syscall.SIGTERM)
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatalf("no answer: %v", err)
-	}
-	if resp.StatusCode/100 == 2 {
-		t.Errorf("status %d of a push whose body never ended", resp.StatusCode)
-	}
-	if code := p.wait(); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
+	for _, c := range []struct {
+		name, path, media, part string
+		held, written           int
+	}{
+		{"a push", "push", "application/json", `{"message":`, 11, 0},
+		{"a batch", "records", "application/json", `[{"device":"a","temp":1},`, 25, 0},
+		{"a stream", "records", "application/x-ndjson", "{\"device\":\"a\",\"temp\":1}\n{\"device\":", 10, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bt := scripted.New(t, scripted.Options{})
+			bt.AddTable(readings, "m")
+			p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_SHUTDOWN_TIMEOUT=3s", "PUSHSINK_READ_BODY_TIMEOUT=1h",
+				"PUSHSINK_ACK_DEADLINE=600s", "PUSHSINK_REQUEST_TIMEOUT=500s", "PUSHSINK_BATCH_TIMEOUT=500s"))
+			conn, err := net.Dial("tcp", strings.TrimPrefix(p.url(), "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "POST /v1/routes/telemetry/%s HTTP/1.1\r\nHost: h\r\nContent-Type: %s\r\nContent-Length: 1000\r\n\r\n%s", c.path, c.media, c.part)
+			reaches(t, metricsURL(p), "pushsink_http_body_held_bytes", c.held)
+			reaches(t, metricsURL(p), "pushsink_writer_requests_open", 0)
+			p.signal(syscall.SIGTERM)
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatalf("no answer: %v", err)
+			}
+			var got struct {
+				Received, Written int
+				Truncated         bool
+				Detail            string
+			}
+			if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
+				t.Error(err)
+			}
+			if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !strings.Contains(got.Detail, "shutting down") {
+				t.Errorf("status %d, Retry-After %q, %q; want 503, when to come back, and why", resp.StatusCode, resp.Header.Get("Retry-After"), got.Detail)
+			}
+			if got.Written != c.written || bt.Len(readings) != c.written || got.Truncated != (c.name == "a stream") {
+				t.Errorf("%+v, %d rows; want %d", got, bt.Len(readings), c.written)
+			}
+			if code := p.wait(); code != 0 {
+				t.Errorf("exit code %d, want 0", code)
+			}
+		})
 	}
 }

@@ -38,8 +38,10 @@ func (srv *server) stop() error {
 			for _, out := range srv.outlets.list() {
 				out.writer.Drain(s.began.Add(budget * 5 / 8))
 			}
+			reading := s.began.Add(budget * 6 / 8)
+			srv.conns.until.Store(&reading)
 			// Twice, since each begins to look at once and then less and less often.
-			first, cancel := context.WithDeadline(ctx, s.began.Add(budget*6/8))
+			first, cancel := context.WithDeadline(ctx, reading)
 			defer cancel()
 			if srv.http.Shutdown(first) == nil {
 				return nil
