@@ -35,6 +35,9 @@ type proof struct {
 	// live: the server has a port of the machine, so it does not run in a bubble.
 	live bool
 	run  func(*rig)
+	// onSpanner is run over a Spanner instead, which answers its writes with replies.
+	onSpanner func(*spannerRig)
+	replies   []spannerReply
 }
 
 // noteRoutes is telemetryRoutes with a second cell, of any size.
@@ -106,10 +109,10 @@ const (
 	longAck     = "ACK_DEADLINE=600s"
 )
 
-// proofs are in the order of the options' declaration.
+// proofs are in the order of the options' declaration, Spanner's last.
 func proofs() []proof {
 	var made creating
-	return []proof{{
+	return append([]proof{{
 		option: "WRITER_MAX_BATCH_SIZE", value: "3", also: []string{oneRequest}, service: firstTakes(200 * ms),
 		shows: "of 9 records held back, requests of 3, 3 and 3 are made",
 		run: func(x *rig) {
@@ -510,7 +513,7 @@ func proofs() []proof {
 				x.t.Errorf("logged %s", text)
 			}
 		},
-	}}
+	}}, spannerProofs()...)
 }
 
 // devicesJSON are n records.
@@ -558,11 +561,14 @@ func TestOptionProof(t *testing.T) {
 			if p.value != "" {
 				c.options = append([]string{p.option + "=" + p.value}, p.also...)
 			}
-			if p.live {
+			switch {
+			case p.onSpanner != nil:
+				inSpannerBubble(t, c, p.replies, p.onSpanner)
+			case p.live:
 				p.run(newRig(t, c))
-				return
+			default:
+				inBubble(t, c, p.run)
 			}
-			inBubble(t, c, p.run)
 		})
 	}
 }

@@ -26,7 +26,7 @@ type server struct {
 	settings *settings
 	logger   *slog.Logger
 	routes   *schema.Routes
-	// dial is added to the connections of the Bigtable client. It is empty but where the
+	// dial is added to the connections of the sinks' clients. It is empty but where the
 	// service is in this process, and then listener may be set before open, too.
 	dial []grpc.DialOption
 

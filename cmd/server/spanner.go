@@ -15,7 +15,7 @@ type spannerAdapter struct{ sink *spanner.Sink }
 func (srv *server) openSpanner() error {
 	s := srv.settings
 	config := s.spannerConfig()
-	config.Meter, config.Log = srv.telemetry.meter(), srv.logger
+	config.Meter, config.Log, config.DialOptions = srv.telemetry.meter(), srv.logger, srv.dial
 	backend, err := spanner.New(config, srv.routes.List)
 	if err != nil {
 		return err
