@@ -58,6 +58,7 @@ func (l *lockedBuffer) String() string {
 type setup struct {
 	routes  string   // the routes file
 	options []string // NAME=value without the prefix; they stand above the rig's own
+	environ []string // variables without the prefix
 	service scripted.Options
 	missing bool // table readings, with family m, is not there
 }
@@ -81,7 +82,7 @@ func newRig(t *testing.T, c setup) *rig {
 	if !c.missing {
 		x.bt.AddTable(readings, "m")
 	}
-	environ := []string{"BIGTABLE_EMULATOR_HOST=in-memory"}
+	environ := append([]string{"BIGTABLE_EMULATOR_HOST=in-memory"}, c.environ...)
 	for _, option := range c.options {
 		environ = append(environ, prefix+"_"+option)
 	}
@@ -167,6 +168,17 @@ func (x *rig) pushes(devices []string, fields ...string) (wait func() []int) {
 		synctest.Wait()
 	}
 	return func() []int { all.Wait(); return statuses }
+}
+
+// burst delivers a message per device, all at once, and returns their statuses.
+func (x *rig) burst(devices []string) []int {
+	statuses := make([]int, len(devices))
+	var all sync.WaitGroup
+	for i, device := range devices {
+		all.Go(func() { statuses[i] = x.push(device).status })
+	}
+	all.Wait()
+	return statuses
 }
 
 // all is n times the same status.

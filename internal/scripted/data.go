@@ -20,8 +20,13 @@ const (
 )
 
 // PingAndWarm implements the data API.
-func (s *Server) PingAndWarm(ctx context.Context, _ *bigtablepb.PingAndWarmRequest) (*bigtablepb.PingAndWarmResponse, error) {
+func (s *Server) PingAndWarm(ctx context.Context, r *bigtablepb.PingAndWarmRequest) (*bigtablepb.PingAndWarmResponse, error) {
 	s.counters.pings.Add(1)
+	if s.options.Ping != nil {
+		if err := s.options.Ping(r.GetAppProfileId()); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.warmUp(ctx); err != nil {
 		return nil, err
 	}

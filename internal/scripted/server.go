@@ -53,6 +53,8 @@ type Options struct {
 	// Admin may fail an admin call: it is given the method's name (CreateTable, GetTable,
 	// ListTables, ModifyColumnFamilies, DeleteTable) and how often it was called, from 1.
 	Admin func(method string, n int) error
+	// Ping may fail a PingAndWarm call, which names an app profile or none.
+	Ping func(appProfile string) error
 }
 
 // Server is a running service. Close ends it.
