@@ -256,7 +256,8 @@ func TestSRV07Headers(t *testing.T) {
 		tr := &http.Transport{Protocols: p, DisableCompression: true}
 		defer tr.CloseIdleConnections()
 		c := &http.Client{Transport: checked{t, tr}}
-		r := f.request("POST", "/v1/routes/r/push", wrap(`{"id":"a"}`, "m"))
+		raw := newFixture(t)
+		r := raw.request("POST", "/v1/routes/r/push", `{"id":"a"}`, metadata...)
 		for i := range 100 {
 			r.Header.Set(fmt.Sprintf("attribute-%d", i), strings.Repeat("v", 1024))
 		}
@@ -264,7 +265,13 @@ func TestSRV07Headers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.want(fmt.Sprintf("SRV-07 100 headers h2=%v", h2), f.read(resp), 204, "")
+		raw.want(fmt.Sprintf("SRV-07 unwrapped h2=%v", h2), raw.read(resp), 204, "")
+		got := raw.received().Attributes
+		for i := range 100 {
+			if v := got[fmt.Sprintf("attribute-%d", i)]; len(v) != 1024 {
+				t.Fatalf("SRV-07 unwrapped h2=%v: attribute %d has %d bytes", h2, i, len(v))
+			}
+		}
 	}
 	// 2 MiB: 431 on the wire. A client that sends on may see the connection reset instead.
 	conn, err := net.Dial("tcp", f.server.Listener.Addr().String())
