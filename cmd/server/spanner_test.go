@@ -242,19 +242,39 @@ func TestTwoSinksInOneProcess(t *testing.T) {
 	p.stop()
 }
 
-// TestSpannerOutOfReach: the port opens, ready says why, and no record is acknowledged.
-func TestSpannerOutOfReach(t *testing.T) {
-	p := start(t, []string{"PORT=0", "PUSHSINK_AUTH=none", "PUSHSINK_ROUTES_FILE=" + write(t, "routes.yaml", "routes: {orders: {spanner: {table: Orders, columns: {OrderId: data.id}}}}"),
-		"PUSHSINK_SPANNER_DATABASE=projects/p/instances/i/databases/d", "SPANNER_EMULATOR_HOST=127.0.0.1:1", "PUSHSINK_REQUEST_TIMEOUT=2s"})
-	url := p.url()
-	eventually(t, func() (bool, string) {
-		a := get(url + "/health/ready")
-		return a.status == 503 && strings.Contains(a.body, "projects/p/instances/i/databases/d"), fmt.Sprintf("ready: %d %s %v", a.status, a.body, a.err)
-	})
-	if a := post(url+"/", pushOf("1", `{"id":"a"}`)); a.status != 503 {
-		t.Errorf("push: %d %s %v", a.status, a.body, a.err)
+// TestCONN04SpannerOutOfReach: the port opens, ready says why and live does not fail, and
+// no record is acknowledged, whether nothing listens or the database or table is missing.
+func TestCONN04SpannerOutOfReach(t *testing.T) {
+	e := emulator.Spanner(t)
+	empty := e.Database(t)
+	gone := empty[:strings.LastIndex(empty, "/")] + "/gone"
+	for _, c := range []struct {
+		name, address, database, want string
+	}{
+		{"nothing listens", "127.0.0.1:1", "projects/p/instances/i/databases/d", "projects/p/instances/i/databases/d"},
+		{"the database is missing", e.Addr, gone, "Database not found"},
+		{"the table is missing", e.Addr, empty, "Orders"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := start(t, []string{"PORT=0", "PUSHSINK_AUTH=none", "PUSHSINK_ROUTES_FILE=" + write(t, "routes.yaml", "routes: {orders: {spanner: {table: Orders, columns: {OrderId: data.id}}}}"),
+				"PUSHSINK_SPANNER_DATABASE=" + c.database, "SPANNER_EMULATOR_HOST=" + c.address, "PUSHSINK_REQUEST_TIMEOUT=2s"})
+			url := p.url()
+			eventually(t, func() (bool, string) {
+				a := get(url + "/health/startup")
+				return a.status == 200, fmt.Sprintf("startup: %d %s %v", a.status, a.body, a.err)
+			})
+			if a := get(url + "/health/ready"); a.status != 503 || !strings.Contains(a.body, c.want) {
+				t.Errorf("ready: %d %s %v, want 503 and %q in the reasons", a.status, a.body, a.err, c.want)
+			}
+			if a := get(url + "/health/live"); a.status != 200 {
+				t.Errorf("live: %d %s, want 200: a restart would not help", a.status, a.body)
+			}
+			if a := post(url+"/", pushOf("1", `{"id":"a"}`)); a.status != 503 {
+				t.Errorf("push: %d %s %v", a.status, a.body, a.err)
+			}
+			p.stop()
+		})
 	}
-	p.stop()
 }
 
 // TestSpannerStartRefused: what cannot work stops the start.
