@@ -127,11 +127,11 @@ func (c *core) audit(now time.Time) error {
 		if apartN != len(inCohort) {
 			return fmt.Errorf("%d entries apart, %d in cohorts", apartN, len(inCohort))
 		}
-		n, b, k := 0, int64(0), 0
+		n, b, k, ms := 0, int64(0), 0, 0
 		inQueues := 0
 		for g := range groups {
 			alone := 0
-			gn, gb, gk := 0, int64(0), 0
+			gn, gb, gk, gm := 0, int64(0), 0, 0
 			prefix := true
 			var last uint64
 			for it := g.queue.head; it != nil; it = g.queue.next(it) {
@@ -151,6 +151,7 @@ func (c *core) audit(now time.Time) error {
 					gn++
 					gb += it.e.Bytes
 					gk += it.e.Cost
+					gm += it.e.Mutations
 					if !c.whole(g) {
 						prefix = false
 					}
@@ -170,16 +171,16 @@ func (c *core) audit(now time.Time) error {
 				return fmt.Errorf("a key's readiness is %v, want %v", g.pos > 0, want)
 			}
 			if g.pos > 0 {
-				if g.n != gn || g.bytes != gb || g.cost != gk {
+				if g.n != gn || g.bytes != gb || g.cost != gk || g.mutations != gm {
 					return fmt.Errorf("a key counts %d sendable, has %d", g.n, gn)
 				}
-				n, b, k = n+gn, b+gb, k+gk
+				n, b, k, ms = n+gn, b+gb, k+gk, ms+gm
 			} else if g.n != 0 {
 				return fmt.Errorf("a key that is not ready counts sendable entries")
 			}
 		}
-		if l.n != n || l.bytes != b || l.cost != k {
-			return fmt.Errorf("lane %v counts %d/%d/%d sendable, has %d/%d/%d", d, l.n, l.bytes, l.cost, n, b, k)
+		if l.n != n || l.bytes != b || l.cost != k || l.mutations != ms {
+			return fmt.Errorf("lane %v counts %d/%d/%d/%d sendable, has %d/%d/%d/%d", d, l.n, l.bytes, l.cost, l.mutations, n, b, k, ms)
 		}
 		if inQueues+apartN != lw || l.buffered != lw || l.entries != le || l.bytesAll != lb || l.open != lopen || l.isolating != liso {
 			return fmt.Errorf("lane %v counts %d buffered %d entries %d open %d isolating, has %d %d %d %d",

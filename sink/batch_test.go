@@ -170,6 +170,17 @@ func TestWR09RecordAndBatchSizes(t *testing.T) {
 	}, func(r *rig) {
 		wantList(t, "batches of at most 2", hold(r, r.entries(0, 5)...), []int{2, 2, 1})
 	})
+	inBubble(t, func(o *sink.Options, b *sinktest.Backend) {
+		o.MaxBatchMutations, o.MaxInFlightRequestsDest, b.Latency = 6, 1, ms
+	}, func(r *rig) {
+		es := r.entries(0, 8)
+		for i := range es {
+			es[i].Mutations = 2
+		}
+		es[0].Mutations = 0 // counts as 1
+		es[6].Mutations = 7 // above the bound: alone
+		wantList(t, "batches of 2 mutations under 6", hold(r, es...), []int{3, 3, 1, 1})
+	})
 	t.Run("an entry above the batch bound goes alone", func(t *testing.T) {
 		inBubble(t, func(o *sink.Options, b *sinktest.Backend) {
 			o.MaxBatchBytes, o.MaxBatchCost, o.LoneOverCost, o.MaxInFlightRequestsDest, b.Latency = 100, 10, true, 1, ms

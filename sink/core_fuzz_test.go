@@ -114,6 +114,7 @@ func newWorld(b []byte) *world {
 	o.MaxBatchEntries = 1 + w.upTo(32)
 	o.MaxBatchBytes = int64(1 + w.next())
 	o.MaxBatchCost = 1 + w.upTo(40)
+	o.MaxBatchMutations = 1 + o.MaxBatchCost/3
 	o.MaxInFlightRequests = 1 + w.upTo(6)
 	o.MaxInFlightRequestsDest = 1 + w.upTo(4)
 	o.MaxInFlightEntries = 1 + w.upTo(80)
@@ -237,7 +238,7 @@ func (w *world) submit() {
 			Dest:  Dest{Instance: "i" + strconv.Itoa(b%4), Table: "t" + strconv.Itoa(b/4%2)},
 			Route: w.routes[b/8%3],
 			Bytes: 1,
-			Cost:  1,
+			Cost:  1, Mutations: 1,
 		}
 		b = w.next()
 		if k := b % 4; k > 0 {
@@ -248,6 +249,7 @@ func (w *world) submit() {
 			it.e.Bytes = int64(1 + w.upTo(70))
 		case 1:
 			it.e.Cost = 1 + w.upTo(30)
+			it.e.Mutations = 1 + it.e.Cost/2
 		case 2:
 			m.entries[i].bad = true
 		}
@@ -602,13 +604,14 @@ func (w *world) begin(k work) error {
 	case doWrite:
 		r := k.req
 		var size int64
-		cost := 0
+		cost, mutations := 0, 0
 		for i, it := range r.items {
 			if it.settled {
 				return fmt.Errorf("sent, but its caller left")
 			}
 			size += it.e.Bytes
 			cost += it.e.Cost
+			mutations += it.e.Mutations
 			if it.e.Dest != r.lane.dest {
 				return fmt.Errorf("sent to another destination")
 			}
@@ -638,8 +641,8 @@ func (w *world) begin(k work) error {
 				}
 			}
 		}
-		if n := len(r.items); n > 1 && (n > o.MaxBatchEntries || size > o.MaxBatchBytes || cost > o.MaxBatchCost) {
-			return fmt.Errorf("a batch of %d entries, %d bytes, cost %d", n, size, cost)
+		if n := len(r.items); n > 1 && (n > o.MaxBatchEntries || size > o.MaxBatchBytes || cost > o.MaxBatchCost || mutations > o.MaxBatchMutations) {
+			return fmt.Errorf("a batch of %d entries, %d bytes, cost %d, %d mutations", n, size, cost, mutations)
 		}
 		if !w.live[r.lane.inst] {
 			return fmt.Errorf("sent without a client")

@@ -55,7 +55,7 @@ type delay struct {
 // group is the queue of one key of a lane, or of its entries without key.
 //
 // It is in lane.ready exactly when it has something to send: its queue is not empty,
-// it is not held and not delayed. n, bytes and cost are then what of it is sendable, and
+// it is not held and not delayed. n, bytes, cost and mutations are then what of it is sendable, and
 // counted in the lane: everything up to the first poison entry, or the head alone where
 // a batch holds a key once.
 type group struct {
@@ -67,10 +67,11 @@ type group struct {
 	held  int
 	delay delay
 
-	pos   int
-	n     int
-	bytes int64
-	cost  int
+	pos       int
+	n         int
+	bytes     int64
+	cost      int
+	mutations int
 }
 
 func (c *core) newGroup(key string, keyed bool) *group {
@@ -207,18 +208,21 @@ func (l *lane) unready(g *group) {
 	l.n -= g.n
 	l.bytes -= g.bytes
 	l.cost -= g.cost
-	g.n, g.bytes, g.cost = 0, 0, 0
+	l.mutations -= g.mutations
+	g.n, g.bytes, g.cost, g.mutations = 0, 0, 0, 0
 }
 
 // count adds (1) or takes (-1) an entry to or from what is sendable.
 func (g *group) count(l *lane, it *item, sign int) {
-	b, k := int64(sign)*it.e.Bytes, sign*it.e.Cost
+	b, k, m := int64(sign)*it.e.Bytes, sign*it.e.Cost, sign*it.e.Mutations
 	g.n += sign
 	g.bytes += b
 	g.cost += k
+	g.mutations += m
 	l.n += sign
 	l.bytes += b
 	l.cost += k
+	l.mutations += m
 }
 
 // postpone keeps a group back until at. It is not in lane.ready.

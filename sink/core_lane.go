@@ -20,15 +20,16 @@ type lane struct {
 	buffered int
 	waiting  chain[item] // queued and apart, oldest first
 
-	// What it may send. n, bytes and cost sum the groups in ready.
-	keys    map[string]*group
-	loose   group // entries without key
-	ready   heap[*group]
-	n       int
-	bytes   int64
-	cost    int
-	delayed heap[*delay]  // groups and cohorts that back off
-	cohorts chain[cohort] // to be sent each by itself
+	// What it may send. n, bytes, cost and mutations sum the groups in ready.
+	keys      map[string]*group
+	loose     group // entries without key
+	ready     heap[*group]
+	n         int
+	bytes     int64
+	cost      int
+	mutations int
+	delayed   heap[*delay]  // groups and cohorts that back off
+	cohorts   chain[cohort] // to be sent each by itself
 
 	// Requests.
 	open      int
@@ -191,7 +192,7 @@ func (c *core) slots(l *lane, now time.Time) int {
 // sendable entry waited MaxTimeInBuffer, or when a request ended.
 func (c *core) batchDue(l *lane, now time.Time) bool {
 	return l.open == 0 || l.flush || c.draining ||
-		l.n >= l.limit || l.bytes >= c.o.MaxBatchBytes || l.cost >= c.o.MaxBatchCost ||
+		l.n >= l.limit || l.bytes >= c.o.MaxBatchBytes || l.cost >= c.o.MaxBatchCost || l.mutations >= c.o.MaxBatchMutations ||
 		!now.Before(c.lingerEnd(l))
 }
 
@@ -279,14 +280,15 @@ func (c *core) wakeTime(l *lane, now time.Time) time.Time {
 
 // request is one backend call.
 type request struct {
-	lane    *lane
-	items   []*item
-	bytes   int64
-	cost    int
-	cohort  *cohort // nil: an ordinary batch
-	started time.Time
-	links   links[request]
-	batch   []Entry // the shell's: what the backend is given
+	lane      *lane
+	items     []*item
+	bytes     int64
+	cost      int
+	mutations int
+	cohort    *cohort // nil: an ordinary batch
+	started   time.Time
+	links     links[request]
+	batch     []Entry // the shell's: what the backend is given
 }
 
 // send gives free request slots to due lanes, one each in turn.
@@ -359,7 +361,7 @@ func (c *core) takeFrom(l *lane, g *group, r *request) bool {
 // fits: an entry alone always does, so that an oversize one is sent by itself.
 func (c *core) fits(r *request, it *item, limit int) bool {
 	n := len(r.items)
-	return n == 0 || n < limit && r.bytes+it.e.Bytes <= c.o.MaxBatchBytes && r.cost+it.e.Cost <= c.o.MaxBatchCost
+	return n == 0 || n < limit && r.bytes+it.e.Bytes <= c.o.MaxBatchBytes && r.cost+it.e.Cost <= c.o.MaxBatchCost && r.mutations+it.e.Mutations <= c.o.MaxBatchMutations
 }
 
 // take opens an entry.
@@ -371,6 +373,7 @@ func (c *core) take(l *lane, r *request, it *item) {
 	r.items = append(r.items, it)
 	r.bytes += it.e.Bytes
 	r.cost += it.e.Cost
+	r.mutations += it.e.Mutations
 }
 
 // buffer is the reverse of take, for an entry that is to be sent again. It goes to the

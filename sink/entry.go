@@ -29,6 +29,10 @@ type Entry struct {
 	// Cost is what the batch cost bound counts: mutations (Bigtable), cells (Spanner);
 	// at least 1.
 	Cost int
+	// Mutations is what a second bound of the batch counts; at least 1. A Spanner entry
+	// is any number of mutations and of cells, and each has its bound. (Bigtable's
+	// mutations are its Cost.)
+	Mutations int
 	// Payload is private to the adapter that made it.
 	Payload any
 }

@@ -25,6 +25,9 @@ type Options struct {
 	MaxBatchEntries int
 	MaxBatchBytes   int64
 	MaxBatchCost    int
+	// MaxBatchMutations bounds the sum of Entry.Mutations: SPANNER_MAX_BATCH_MUTATIONS. An
+	// entry above it is sent alone.
+	MaxBatchMutations int
 	// LoneOverCost: one entry above MaxBatchCost is sent alone (Spanner). Otherwise it
 	// is rejected.
 	LoneOverCost bool
@@ -64,6 +67,7 @@ func DefaultBigtableOptions() Options {
 		MaxBatchBytes:   20 << 20,
 		// https://cloud.google.com/bigtable/quotas#operations: mutations per request.
 		MaxBatchCost:             100_000,
+		MaxBatchMutations:        100_000,
 		MergeKeys:                true,
 		MaxInFlightRequests:      64,
 		MaxInFlightRequestsDest:  8,
@@ -90,6 +94,7 @@ func DefaultSpannerOptions() Options {
 	o.MaxBatchEntries = 500
 	o.MaxBatchBytes = 1 << 20
 	o.MaxBatchCost = 5000
+	o.MaxBatchMutations = 500
 	o.LoneOverCost = true
 	o.MergeKeys = false
 	o.AttemptTimeout = 30 * time.Second
@@ -117,6 +122,7 @@ func (o Options) Validate() error {
 	bad(o.MaxBatchEntries >= 1, entries, o.MaxBatchEntries, one)
 	bad(o.MaxBatchBytes >= 1, size, o.MaxBatchBytes, one)
 	bad(o.MaxBatchCost >= 1, cost, o.MaxBatchCost, one)
+	bad(o.MaxBatchMutations >= 1, o.Sink+"_MAX_BATCH_MUTATIONS", o.MaxBatchMutations, one)
 	bad(o.MaxInFlightRequests >= 1, "WRITER_MAX_IN_FLIGHT_REQUESTS", o.MaxInFlightRequests, one)
 	bad(o.MaxInFlightRequestsDest >= 1, "WRITER_MAX_IN_FLIGHT_REQUESTS_PER_DESTINATION", o.MaxInFlightRequestsDest, one)
 	bad(o.MaxInFlightEntries >= 1, o.Sink+"_MAX_IN_FLIGHT_ENTRIES", o.MaxInFlightEntries, one)

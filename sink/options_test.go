@@ -20,6 +20,7 @@ func TestOptionBounds(t *testing.T) {
 		{"BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD=0", func(o *sink.Options, p int) { o.MaxBatchEntries = 1 - p }, "at least 1"},
 		{"BIGTABLE_BATCH_REQUEST_BYTE_THRESHOLD=0", func(o *sink.Options, p int) { o.MaxBatchBytes = int64(1 - p) }, "at least 1"},
 		{"BIGTABLE_MAX_BATCH_MUTATIONS=0", func(o *sink.Options, p int) { o.MaxBatchCost = 1 - p }, "at least 1"},
+		{"BIGTABLE_MAX_BATCH_MUTATIONS=0", func(o *sink.Options, p int) { o.MaxBatchMutations = 1 - p }, "at least 1"},
 		{"WRITER_MAX_IN_FLIGHT_REQUESTS=0", func(o *sink.Options, p int) { o.MaxInFlightRequests = 1 - p }, "at least 1"},
 		{"WRITER_MAX_IN_FLIGHT_REQUESTS_PER_DESTINATION=0", func(o *sink.Options, p int) { o.MaxInFlightRequestsDest = 1 - p }, "at least 1"},
 		{"BIGTABLE_MAX_IN_FLIGHT_ENTRIES=0", func(o *sink.Options, p int) { o.MaxInFlightEntries = 1 - p }, "at least 1"},

@@ -33,7 +33,7 @@ func newTicket(w *Writer, ctx context.Context, es []Entry) *Ticket {
 	}
 	k.deadline, _ = ctx.Deadline()
 	for i, e := range es {
-		e.Bytes, e.Cost = max(1, e.Bytes), max(1, e.Cost)
+		e.Bytes, e.Cost, e.Mutations = max(1, e.Bytes), max(1, e.Cost), max(1, e.Mutations)
 		it := &k.items[i]
 		it.e, it.call, it.slot = e, k, i
 	}

@@ -63,7 +63,7 @@ func TestEveryOptionArrives(t *testing.T) {
 
 		"SPANNER_DATABASE":                 {"projects/p/instances/i/databases/d", "Spanner.Database"},
 		"SPANNER_MAX_BATCH_CELLS":          {"1000", "Spanner.MaxBatchCells SpannerWriter.MaxBatchCost"},
-		"SPANNER_MAX_BATCH_MUTATIONS":      {"1000", "Spanner.MaxBatchMutations SpannerWriter.MaxBatchEntries"},
+		"SPANNER_MAX_BATCH_MUTATIONS":      {"1000", "Spanner.MaxBatchMutations SpannerWriter.MaxBatchEntries SpannerWriter.MaxBatchMutations"},
 		"SPANNER_MAX_BATCH_BYTES":          {"7", "SpannerWriter.MaxBatchBytes"},
 		"SPANNER_WRITE_METHOD":             {"commit", "Spanner.WriteMethod"},
 		"SPANNER_MAX_COMMIT_DELAY":         {"7ms PUSHSINK_SPANNER_WRITE_METHOD=commit", "Spanner.WriteMethod Spanner.MaxCommitDelay"},

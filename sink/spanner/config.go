@@ -76,34 +76,14 @@ func DefaultConfig() Config {
 // DefaultOptions are the writer's bounds for this sink.
 func DefaultOptions() sink.Options { return sink.DefaultSpannerOptions() }
 
-// Options puts the bounds on cells and mutations into o. The writer adds up one cost per
-// entry, and an entry is any number of cells and mutations, so an entry costs whichever
-// share of its bound is larger: a batch that keeps the sum keeps both bounds. Where all
-// entries are alike it reaches the nearer bound exactly. The unit is one cell where the
-// bound on cells is a multiple of that on mutations, as it is by default.
+// Options puts the bounds on cells and mutations into o. An entry is at least one mutation.
 func (c *Config) Options(o sink.Options) sink.Options {
-	perCell, _ := c.shares()
-	o.MaxBatchCost = perCell * c.MaxBatchCells
+	o.MaxBatchCost = c.MaxBatchCells
+	o.MaxBatchMutations = c.MaxBatchMutations
 	o.MaxBatchEntries = min(o.MaxBatchEntries, c.MaxBatchMutations)
 	o.LoneOverCost = true
 	o.MergeKeys = false
 	return o
-}
-
-// shares are the smallest whole costs of a cell and of a mutation that make both bounds
-// the same sum.
-func (c *Config) shares() (perCell, perMutation int) {
-	g := c.MaxBatchCells
-	for r := c.MaxBatchMutations; r != 0; {
-		g, r = r, g%r
-	}
-	return c.MaxBatchMutations / g, c.MaxBatchCells / g
-}
-
-// cost is what an entry counts to [sink.Options.MaxBatchCost].
-func (c *Config) cost(cells, mutations int) int {
-	perCell, perMutation := c.shares()
-	return max(1, cells*perCell, mutations*perMutation)
 }
 
 func (c *Config) now() time.Time {

@@ -81,18 +81,18 @@ routes:
 	}{
 		{"whole", "upsert", `{"id":"a","total":1.50,"note":"n","lines":["x","y"]}`,
 			"InsertOrUpdate Orders(Id=a Total=1.5 Note=n!); InsertOrUpdate Lines(Id=a No=0 Sku=x); InsertOrUpdate Lines(Id=a No=1 Sku=y)", 1 + 3 + 2 + 3 + 3, "", ""},
-		{"JSTR-10 null is NULL", "insert", `{"id":"a","total":null}`, "Insert Orders(Id=a Total=NULL)", 10, "", ""},
-		{"JSTR-10 absent is left alone", "update", `{"id":"a"}`, "Update Orders(Id=a)", 10, "", ""},
-		{"replace", "replace", `{"id":"a","total":0}`, "Replace Orders(Id=a Total=0)", 10, "", ""},
-		{"deleteWhen needs the key alone", "upsert", `{"id":"a","gone":true,"total":"no number"}`, "delete Orders(a)", 10, "", ""},
-		{"delete orders the key", "delete", `{"id":"a","no":7}`, "delete Lines(a 7)", 10, "", ""},
+		{"JSTR-10 null is NULL", "insert", `{"id":"a","total":null}`, "Insert Orders(Id=a Total=NULL)", 1 + 3, "", ""},
+		{"JSTR-10 absent is left alone", "update", `{"id":"a"}`, "Update Orders(Id=a)", 1, "", ""},
+		{"replace", "replace", `{"id":"a","total":0}`, "Replace Orders(Id=a Total=0)", 1 + 3, "", ""},
+		{"deleteWhen needs the key alone", "upsert", `{"id":"a","gone":true,"total":"no number"}`, "delete Orders(a)", 1 + 2, "", ""},
+		{"delete orders the key", "delete", `{"id":"a","no":7}`, "delete Lines(a 7)", 1, "", ""},
 		{"delete without a part of the key", "delete", `{"id":"a"}`, "", 0, schema.KeyPartMissing, "column No"},
 		{"delete with a bad key", "delete", `{"id":"a","no":"x"}`, "", 0, schema.TypeMismatch, "column No (INT64)"},
 		{"nothing to write", "upsert", `{"note":null,"lines":[]}`, "", 0, schema.MissingField, ""},
 		{"over-length", "upsert", `{"id":"a","note":"123456789","lines":[]}`, "", 0, schema.TooLarge, "route upsert: table Orders: column Note (STRING(8))"},
-		{"columns by name", "from", `{"id":"a","sum":2,"note":"n","TOTAL":99,"other":{}}`, "InsertOrUpdate Orders(Id=a Total=2 Note=n)", 10, "", ""},
+		{"columns by name", "from", `{"id":"a","sum":2,"note":"n","TOTAL":99,"other":{}}`, "InsertOrUpdate Orders(Id=a Total=2 Note=n)", 1 + 3 + 2, "", ""},
 		{"fields that are one column", "from", `{"id":"a","note":"n","Note":"m"}`, "", 0, schema.UnknownField, `fields "note" and "Note"`},
-		{"a generated column is left out", "from", `{"id":"a","low":"x"}`, "InsertOrUpdate Orders(Id=a)", 10, "", ""},
+		{"a generated column is left out", "from", `{"id":"a","low":"x"}`, "InsertOrUpdate Orders(Id=a)", 1, "", ""},
 		{"a PROTO column by name", "from", `{"id":"a","p":"x"}`, "", 0, schema.TypeMismatch, "PROTO<a.B>"},
 		{"unknown field refused", "strict", `{"id":"a","other":1}`, "", 0, schema.UnknownField, `field "other" is no column`},
 		{"generated column refused", "strict", `{"id":"a","Low":"x"}`, "", 0, schema.UnknownField, "generated"},
@@ -112,9 +112,8 @@ routes:
 			if got := spellGroup(t, e); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
-			// By default a mutation is worth ten cells.
-			if want := max(tt.cells, 10*len(groupOf(t, e))); e.Cost != want {
-				t.Errorf("cost %d, want %d", e.Cost, want)
+			if want := len(groupOf(t, e)); e.Cost != tt.cells || e.Mutations != want {
+				t.Errorf("%d cells, %d mutations, want %d and %d", e.Cost, e.Mutations, tt.cells, want)
 			}
 		})
 	}
@@ -127,8 +126,7 @@ routes:
   delete: {spanner: {database: @db, table: T, operation: delete, columns: {Id: data.id}}}
 `
 	cat := describeSchema(GoogleSQL, "T: Id INT64 key notnull, A INT64 3, B INT64 1 | X, Y, Z")
-	// So many mutations are allowed that cells alone are the cost.
-	h := setUp(t, &fake{}, cat, file, func(c *Config) { c.MaxBatchCells, c.MaxBatchMutations = 80000, 80000 })
+	h := setUp(t, &fake{}, cat, file, nil)
 	for _, tt := range []struct {
 		route, payload string
 		want           int
@@ -404,28 +402,21 @@ func TestNewRefusesRoutesAndOptions(t *testing.T) {
 }
 
 func TestOptionsHoldBothBounds(t *testing.T) {
-	for _, tt := range []struct{ cells, mutations, cost, entries int }{
-		{5000, 500, 5000, 500}, {5000, 300, 15000, 300}, {10, 500, 500, 500}, {1, 1, 1, 1}, {80000, 80000, 80000, 500}, {79999, 80000, 79999 * 80000, 500},
+	for _, tt := range []struct{ cells, mutations, entries int }{
+		{5000, 500, 500}, {5000, 300, 300}, {10, 500, 500}, {1, 1, 1}, {80000, 80000, 500}, {79999, 80000, 500},
 	} {
 		c := DefaultConfig()
 		c.MaxBatchCells, c.MaxBatchMutations = tt.cells, tt.mutations
 		o := c.Options(DefaultOptions())
-		if o.MaxBatchCost != tt.cost || o.MaxBatchEntries != tt.entries || !o.LoneOverCost || o.MergeKeys {
-			t.Errorf("%d cells, %d mutations: cost %d, entries %d", tt.cells, tt.mutations, o.MaxBatchCost, o.MaxBatchEntries)
-		}
-		// As many of one kind as its bound allows fit, one more does not.
-		if tt.mutations*c.cost(0, 1) > o.MaxBatchCost || (tt.mutations+1)*c.cost(0, 1) <= o.MaxBatchCost {
-			t.Errorf("%d cells, %d mutations: a mutation costs %d of %d", tt.cells, tt.mutations, c.cost(0, 1), o.MaxBatchCost)
-		}
-		if cell := c.cost(tt.cells, 0); cell != o.MaxBatchCost {
-			t.Errorf("%d cells, %d mutations: all cells cost %d of %d", tt.cells, tt.mutations, cell, o.MaxBatchCost)
+		if o.MaxBatchCost != tt.cells || o.MaxBatchMutations != tt.mutations || o.MaxBatchEntries != tt.entries || !o.LoneOverCost || o.MergeKeys {
+			t.Errorf("%d cells, %d mutations: %+v", tt.cells, tt.mutations, o)
 		}
 		if err := o.Validate(); err != nil {
 			t.Error(err)
 		}
 	}
 	o := DefaultOptions()
-	if o.MaxBatchEntries != 500 || o.MaxBatchCost != 5000 || o.MaxBatchBytes != 1<<20 || !o.LoneOverCost || o.MergeKeys ||
+	if o.MaxBatchEntries != 500 || o.MaxBatchCost != 5000 || o.MaxBatchMutations != 500 || o.MaxBatchBytes != 1<<20 || !o.LoneOverCost || o.MergeKeys ||
 		o.AttemptTimeout != 30*time.Second || o.Retry != o.Recovery || o.Retry.MaxAttempts != 10 || o.Retry.Initial != 500*time.Millisecond || o.Retry.Max != 10*time.Second {
 		t.Errorf("defaults %+v", o)
 	}

@@ -112,13 +112,14 @@ func (r *Route) encodeWith(p *plan, rec *schema.Record, g *schema.GroupMutation)
 	}
 	pl := &payload{route: r, plan: p, wire: e.wire, dedup: dedup}
 	return sink.Entry{
-		Dest:    sink.Dest{Instance: r.db.path},
-		Route:   r.writer,
-		ID:      rec.ID,
-		Key:     e.key,
-		Bytes:   pl.requestBytes(r.sink.cfg.WriteMethod),
-		Cost:    r.sink.cfg.cost(e.cells, e.count),
-		Payload: pl,
+		Dest:      sink.Dest{Instance: r.db.path},
+		Route:     r.writer,
+		ID:        rec.ID,
+		Key:       e.key,
+		Bytes:     pl.requestBytes(r.sink.cfg.WriteMethod),
+		Cost:      max(1, e.cells),
+		Mutations: e.count,
+		Payload:   pl,
 	}, e.unknown, nil
 }
 
