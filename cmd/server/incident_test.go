@@ -249,9 +249,6 @@ func TestAHangingTableLeavesTheOthersTheirThroughput(t *testing.T) {
 		if hungWritten.Load() != hungBegan {
 			t.Error("the table does not hang")
 		}
-		if hungRefused.Load() < flood {
-			t.Errorf("only %d of the hanging table's records are answered: its callers wait in the others' way", hungRefused.Load())
-		}
 		if float64(during) < .8*float64(before) {
 			t.Errorf("the others' throughput is %.0f %% of what it was", 100*float64(during)/float64(before))
 		}

@@ -491,7 +491,8 @@ func TestWriterStrictServiceUnknownFamily(t *testing.T) {
 }
 
 // CONN-06, the adapter's side: 200 tables on 20 instances with 4 clients at most. Every
-// row is written, no more clients exist at any time, and all that was opened is closed.
+// row is written, no more clients exist at any time, and all that was opened is closed
+// once nothing comes any more.
 func TestCONN06ManyInstances(t *testing.T) {
 	s := &service{}
 	const instances, tables = 20, 10
@@ -542,6 +543,17 @@ func TestCONN06ManyInstances(t *testing.T) {
 	}
 	if len(written) != instances*tables {
 		t.Errorf("%d tables written", len(written))
+	}
+	// A second of quiet closes everything by itself.
+	quiet := usage(before)
+	for range 5 {
+		if quiet[0] <= before[0] && quiet[1] <= before[1] {
+			break
+		}
+		quiet = usage(before)
+	}
+	if h := w.Health(); quiet[0] > before[0] || quiet[1] > before[1] || h.OpenInstances != 0 || h.Lanes != 0 {
+		t.Errorf("when idle: goroutines and files %v, before %v; %d clients, %d lanes", quiet, before, h.OpenInstances, h.Lanes)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
