@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"sync/atomic"
+	"sync"
 	"testing"
 
 	database "cloud.google.com/go/spanner/admin/database/apiv1"
@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// SpannerEmulator is a running Spanner emulator with one instance. The installed version
+// SpannerEmulator is a running Spanner emulator. The installed version
 // (1.5.28) answers BatchWrite with UNIMPLEMENTED and runs one read-write transaction at a
 // time.
 type SpannerEmulator struct {
@@ -24,12 +24,16 @@ type SpannerEmulator struct {
 	Addr string
 
 	databases *database.DatabaseAdminClient
+	instances *instances.InstanceAdminClient
 	data      sppb.SpannerClient
-	made      atomic.Int64
+
+	mu       sync.Mutex // guards what follows
+	made     int        // databases
+	instance string     // where the next one goes, while it has room
 }
 
-// spannerInstance is the instance that Spanner makes.
-const spannerInstance = "projects/test/instances/test"
+// maxDatabases is how many databases the emulator lets an instance have.
+const maxDatabases = 100
 
 // Spanner runs a Spanner emulator for t. It starts emulator_main itself: a gateway that
 // is killed leaves it running.
@@ -44,21 +48,11 @@ func Spanner(t testing.TB) *SpannerEmulator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op, err := admin.CreateInstance(t.Context(), &instancepb.CreateInstanceRequest{
-		Parent: "projects/test", InstanceId: "test",
-		Instance: &instancepb.Instance{Config: "projects/test/instanceConfigs/emulator-config", DisplayName: "test", NodeCount: 1},
-	})
-	if err == nil {
-		_, err = op.Wait(t.Context())
-	}
-	if err != nil {
-		t.Fatalf("create %s: %v", spannerInstance, err)
-	}
 	databases, err := database.NewDatabaseAdminClient(t.Context(), option.WithGRPCConn(e.conn))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &SpannerEmulator{Addr: e.addr, databases: databases, data: sppb.NewSpannerClient(e.conn)}
+	return &SpannerEmulator{Addr: e.addr, databases: databases, instances: admin, data: sppb.NewSpannerClient(e.conn)}
 }
 
 func spannerKind(binary string) kind {
@@ -78,8 +72,9 @@ func spannerKind(binary string) kind {
 // Database makes a new database with ddl in GoogleSQL and returns its path.
 func (s *SpannerEmulator) Database(t testing.TB, ddl ...string) string {
 	t.Helper()
-	id := fmt.Sprintf("db%d", s.made.Add(1))
-	return s.create(t, id, &databasepb.CreateDatabaseRequest{
+	parent, n := s.place(t)
+	id := fmt.Sprintf("db%d", n)
+	return s.create(t, parent, id, &databasepb.CreateDatabaseRequest{
 		CreateStatement: "CREATE DATABASE `" + id + "`",
 		DatabaseDialect: databasepb.DatabaseDialect_GOOGLE_STANDARD_SQL,
 	}, ddl)
@@ -88,17 +83,41 @@ func (s *SpannerEmulator) Database(t testing.TB, ddl ...string) string {
 // PostgreSQL is Database in the PostgreSQL dialect.
 func (s *SpannerEmulator) PostgreSQL(t testing.TB, ddl ...string) string {
 	t.Helper()
-	id := fmt.Sprintf("pg%d", s.made.Add(1))
-	return s.create(t, id, &databasepb.CreateDatabaseRequest{
+	parent, n := s.place(t)
+	id := fmt.Sprintf("pg%d", n)
+	return s.create(t, parent, id, &databasepb.CreateDatabaseRequest{
 		CreateStatement: `CREATE DATABASE "` + id + `"`,
 		DatabaseDialect: databasepb.DatabaseDialect_POSTGRESQL,
 	}, ddl)
 }
 
-func (s *SpannerEmulator) create(t testing.TB, id string, request *databasepb.CreateDatabaseRequest, ddl []string) string {
+// place is an instance with room for one more database, and the database's number.
+func (s *SpannerEmulator) place(t testing.TB) (instance string, n int) {
 	t.Helper()
-	path := spannerInstance + "/databases/" + id
-	request.Parent = spannerInstance
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made%maxDatabases == 0 {
+		id := fmt.Sprintf("test%d", 1+s.made/maxDatabases)
+		op, err := s.instances.CreateInstance(t.Context(), &instancepb.CreateInstanceRequest{
+			Parent: "projects/test", InstanceId: id,
+			Instance: &instancepb.Instance{Config: "projects/test/instanceConfigs/emulator-config", DisplayName: id, NodeCount: 1},
+		})
+		if err == nil {
+			_, err = op.Wait(t.Context())
+		}
+		if err != nil {
+			t.Fatalf("create instance %s: %v", id, err)
+		}
+		s.instance = "projects/test/instances/" + id
+	}
+	s.made++
+	return s.instance, s.made
+}
+
+func (s *SpannerEmulator) create(t testing.TB, parent, id string, request *databasepb.CreateDatabaseRequest, ddl []string) string {
+	t.Helper()
+	path := parent + "/databases/" + id
+	request.Parent = parent
 	op, err := s.databases.CreateDatabase(t.Context(), request)
 	if err == nil {
 		_, err = op.Wait(t.Context())
