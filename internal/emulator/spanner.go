@@ -97,7 +97,10 @@ func (s *SpannerEmulator) place(t testing.TB) (instance string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.made%maxDatabases == 0 {
-		id := fmt.Sprintf("test%d", 1+s.made/maxDatabases)
+		id := "test"
+		if n := s.made / maxDatabases; n > 0 {
+			id = fmt.Sprintf("test%d", n)
+		}
 		op, err := s.instances.CreateInstance(t.Context(), &instancepb.CreateInstanceRequest{
 			Parent: "projects/test", InstanceId: id,
 			Instance: &instancepb.Instance{Config: "projects/test/instanceConfigs/emulator-config", DisplayName: id, NodeCount: 1},
