@@ -154,6 +154,19 @@ func TestReadRowsResumes(t *testing.T) {
 		t.Errorf("asked for %q, want %q", asked, want)
 	}
 
+	// One that gets a row further each time is never given up.
+	s = &service{read: func(call int, req *btpb.ReadRowsRequest, st btpb.Bigtable_ReadRowsServer) error {
+		if call > 3*readAttempts {
+			return nil
+		}
+		_ = st.Send(&btpb.ReadRowsResponse{Chunks: []*btpb.ReadRowsResponse_CellChunk{chunk(fmt.Sprintf("%02d", call), "f", "q", "1", true)}})
+		return status.Error(codes.Unavailable, "cut")
+	}}
+	b = opened(t, s, routeOf("r", nil))
+	if got := keysOf(t, b, Query{}); len(got) != 3*readAttempts {
+		t.Errorf("rows %q", got)
+	}
+
 	s = &service{read: func(int, *btpb.ReadRowsRequest, btpb.Bigtable_ReadRowsServer) error {
 		return status.Error(codes.Unavailable, "down, and the key is secret")
 	}}

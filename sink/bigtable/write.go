@@ -24,6 +24,10 @@ var (
 	errPartOfOther = errors.New("not applied: another record of the request failed")
 )
 
+// HeldBack reports that err is no failure of the entry: it was not sent, or not applied for
+// another one's sake, and follows with the next request.
+func HeldBack(err error) bool { return err == errHeldBack || err == errPartOfOther }
+
 // request is one MutateRows call being put together and answered.
 type request struct {
 	sink    *Sink
