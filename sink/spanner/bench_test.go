@@ -3,8 +3,11 @@ package spanner
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -73,5 +76,49 @@ func BenchmarkWrite(b *testing.B) {
 				})
 			})
 		}
+	}
+}
+
+// BenchmarkDedupRatio is the throughput of a route with dedup as a share of the same
+// without, to a service in this process that does nothing: rounds of each in turn, so that
+// a busy machine slows both, and the median of the rounds.
+func BenchmarkDedupRatio(b *testing.B) {
+	const records, callers = 4000, 256
+	for _, method := range []WriteMethod{BatchWrite, Commit} {
+		b.Run(string(method), func(b *testing.B) {
+			f := &fake{read: func(int, *sppb.ReadRequest) ([][]*structpb.Value, error) { return nil, nil }}
+			h := setUp(b, f, benchSchema(), benchRoutes, func(c *Config) { c.WriteMethod = method })
+			w := h.writer()
+			var n atomic.Int64
+			round := func(route string) time.Duration {
+				began := time.Now()
+				var all sync.WaitGroup
+				for range callers {
+					all.Go(func() {
+						for range records / callers {
+							e, err := h.tryRecord(route, benchRecord(n.Add(1)))
+							if err != nil {
+								b.Error(err)
+								return
+							}
+							if o := w.Write(context.Background(), []sink.Entry{e})[0]; !o.Acknowledges() {
+								b.Error(o.Kind, o.Err)
+								return
+							}
+						}
+					})
+				}
+				all.Wait()
+				return time.Since(began)
+			}
+			round("plain")
+			var ratios []float64
+			for b.Loop() {
+				plain := round("plain")
+				ratios = append(ratios, plain.Seconds()/round("once").Seconds())
+			}
+			slices.Sort(ratios)
+			b.ReportMetric(ratios[len(ratios)/2], "ratio")
+		})
 	}
 }
