@@ -278,25 +278,16 @@ func (s *suite) missing() {
 
 // acknowledged mixes everything, and compares what was told with what is stored.
 func (s *suite) acknowledged() {
-	stop := make(chan struct{})
-	var faults sync.WaitGroup
-	if s.Fail != nil {
-		faults.Go(func() {
-			kinds := []Failure{CallUnavailable, AppliedUnavailable, HalfAnswered, StatusLeftOut}
-			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				case <-time.After(3 * time.Millisecond):
-					s.Fail(kinds[i%len(kinds)], 1)
-				}
-			}
-		})
-	}
+	kinds := []Failure{CallUnavailable, AppliedUnavailable, HalfAnswered, StatusLeftOut}
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {
 			for i := range 20 {
+				// One call in three fails: so many, and not so many a second, that a slow
+				// machine gets through as well.
+				if s.Fail != nil && (g+i)%3 == 0 {
+					s.Fail(kinds[(g+i)/3%len(kinds)], 1)
+				}
 				es := s.entries(fmt.Sprintf("mix%d-%02d", g, i), 1+(g+i)%7)
 				if i%9 == 8 {
 					id := fmt.Sprintf("mixbad%d-%d", g, i)
@@ -304,6 +295,8 @@ func (s *suite) acknowledged() {
 				}
 				for j, o := range s.write(es...) {
 					switch {
+					case o.Kind == sink.Applied && i%9 == 8 && j == 0:
+						s.stored(es[j].ID, "v") // a half answered call may have taken it
 					case o.Kind == sink.Applied:
 						s.stored(es[j].ID, "value of "+es[j].ID)
 					case o.Kind == sink.Rejected && i%9 == 8 && j == 0:
@@ -315,8 +308,6 @@ func (s *suite) acknowledged() {
 		})
 	}
 	all.Wait()
-	close(stop)
-	faults.Wait()
 }
 
 // leavers share batches with callers that stay.
