@@ -9,11 +9,13 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"github.com/pushsink/pushsink"
+	"github.com/pushsink/pushsink/internal/fadinglog"
 	"github.com/pushsink/pushsink/schema"
 )
 
@@ -42,8 +44,12 @@ type api struct {
 type route struct {
 	*Route
 	mapper Mapper
-	// Policy events, which traffic drives.
-	drops, failures fadingLog
+	// events are what becomes of refused records, which traffic drives.
+	events fadinglog.Kinds[refusalKind]
+	// maxAge is how old a cell of a family may be before it is collected; nil = any age.
+	maxAge map[string]time.Duration
+	// tripped: the log says that the route is.
+	tripped atomic.Bool
 }
 
 // New composes the HTTP surface.
@@ -73,7 +79,7 @@ func newAPI(c Config) *api {
 	}
 	h.budget.max, h.budget.observer = c.Limits.BodyBytesInFlight, h.observer
 	for _, r := range c.Routes {
-		rt := &route{Route: r, mapper: r.Mapper}
+		rt := &route{Route: r, mapper: r.Mapper, maxAge: maxAges(r.Bigtable)}
 		if rt.mapper == nil {
 			rt.mapper = r.Mapping
 		}
@@ -273,7 +279,13 @@ func (h *api) observe(next http.Handler) http.Handler {
 		if !slices.Contains(standardMethods, method) {
 			method = "other"
 		}
-		h.observer.Request(pattern, method, s.status, time.Since(start))
+		name := ""
+		if rt := h.routeOf(r); rt != nil {
+			name = rt.Name
+		} else if h.def != nil && pattern == "/" && method == http.MethodPost {
+			name = h.def.Name
+		}
+		h.observer.Request(pattern, name, method, s.status, time.Since(start))
 	})
 }
 

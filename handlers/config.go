@@ -52,9 +52,9 @@ type Process struct {
 	// ReadUntil is when a drain ends the reading of request bodies; zero while none runs.
 	// What is read later, and what was being read then, is answered 503.
 	ReadUntil func() time.Time
-	// Causes are reasons for which no record could be written now, found outside the
-	// writer: a backend out of reach at start. They fail ready.
-	Causes func() []string
+	// Problems says by route's name why it cannot be written to, found outside the writer: a
+	// backend out of reach at start. "" = every route.
+	Problems func() map[string]string
 }
 
 // Route is one route with everything a request of it needs.

@@ -221,12 +221,33 @@ type counts struct {
 	requests map[string]int // pattern method status
 	records  map[string]int // result code
 	body     int64
+	age      time.Duration  // of the last durable record
+	ofRoute  map[string]int // requests by route
 }
 
-func (c *counts) Request(pattern, method string, status int, _ time.Duration) {
+func (c *counts) Request(pattern, route, method string, status int, _ time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests[fmt.Sprint(pattern, " ", method, " ", status)]++
+	if route != "" {
+		if c.ofRoute == nil {
+			c.ofRoute = map[string]int{}
+		}
+		c.ofRoute[route]++
+	}
+}
+
+func (c *counts) Durable(route string, age time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.records["durable "+route]++
+	c.age = age
+}
+
+func (c *counts) Late(route string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.records["late "+route]++
 }
 
 func (c *counts) Records(_ string, r Result, code schema.Code, n int) {

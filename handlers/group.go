@@ -117,6 +117,8 @@ func (h *api) settleGroup(ctx context.Context, rt *route, g *group, k kind) {
 	if len(refused) > 0 {
 		h.applyPolicy(ctx, rt, g, refused)
 	}
+	h.noteTrip(ctx, rt, g)
+	h.noteWritten(rt, g)
 }
 
 // ownError are the codes of a batch's records that no policy takes: a bad line is reported to

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -37,25 +38,22 @@ func (h *api) ready() health {
 	if h.process.Draining != nil && h.process.Draining() {
 		return health{statusFailing, []string{"draining after SIGTERM"}}
 	}
-	if h.process.Causes != nil {
-		s.reasons = append(s.reasons, h.process.Causes()...)
-	}
-	failing := len(s.reasons) > 0
+	problems := h.problems()
 	able, trial := 0, false
 	for _, rt := range h.list {
-		switch r := rt.health(); r.status {
-		case statusFailing:
-			s.reasons = append(s.reasons, r.reasons...)
-		case statusTrial:
-			trial = true
+		r := rt.health(problems)
+		if r.status != statusFailing {
 			able++
-			s.reasons = append(s.reasons, r.reasons...)
-		default:
-			able++
+		}
+		trial = trial || r.status == statusTrial
+		for _, why := range r.reasons {
+			if !slices.Contains(s.reasons, why) {
+				s.reasons = append(s.reasons, why)
+			}
 		}
 	}
 	switch {
-	case failing || able == 0 && len(h.list) > 0:
+	case able == 0 && len(h.list) > 0:
 		s.status = statusFailing
 	case trial:
 		s.status = statusTrial
@@ -63,6 +61,13 @@ func (h *api) ready() health {
 		s.status = statusOK
 	}
 	return s
+}
+
+func (h *api) problems() map[string]string {
+	if h.process.Problems == nil {
+		return nil
+	}
+	return h.process.Problems()
 }
 
 // serveLive fails when the process should be started anew: the writer is stuck, or ready has
@@ -108,19 +113,23 @@ func (h *api) serveRouteHealth(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusNotFound, "no such route")
 		return
 	}
-	rt.health().send(w)
+	rt.health(h.problems()).send(w)
 }
 
-func (rt *route) health() health {
+// health is how the route stands, with one reason at most: the writer's, which is newer, goes
+// before what was found outside.
+func (rt *route) health(problems map[string]string) health {
 	s := rt.Writer.RouteState(rt.Sink)
 	reason := []string{"route " + rt.Name + ": " + s.Reason}
 	switch {
-	case s.Fatal:
+	case s.Fatal, s.Tripped && !s.Trial:
 		return health{statusFailing, reason}
+	case problems[rt.Name] != "":
+		return health{statusFailing, []string{"route " + rt.Name + ": " + problems[rt.Name]}}
+	case problems[""] != "":
+		return health{statusFailing, []string{problems[""]}}
 	case s.Trial:
 		return health{statusTrial, reason}
-	case s.Tripped:
-		return health{statusFailing, reason}
 	default:
 		return health{status: statusOK}
 	}

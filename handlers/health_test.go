@@ -74,11 +74,36 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// What a check found for one of two routes is told by ready, which stays well, and fails
+// that route's own probe. A route has one reason, told once.
+func TestHealthOfOneRouteAgrees(t *testing.T) {
+	w := &fakeWriter{}
+	f := newFixture(t, second(w), func(f *fixture) {
+		f.config.Process.Problems = func() map[string]string { return map[string]string{"r": "table t is not there"} }
+	})
+	const want = "route r: table t is not there"
+	if status, state, why := f.probe("ready"); status != 200 || state != "ok" || why != want {
+		t.Errorf("ready: %d %s %q, want well with the reason of r", status, state, why)
+	}
+	if status, _, why := f.probe("routes/r"); status != 503 || why != want {
+		t.Errorf("r: %d %q", status, why)
+	}
+	if status, _, why := f.probe("routes/s"); status != 200 || why != "" {
+		t.Errorf("s: %d %q", status, why)
+	}
+	f.writer.state = RouteState{Fatal: true, Reason: "PermissionDenied"}
+	for _, probe := range []string{"ready", "routes/r"} {
+		if _, _, why := f.probe(probe); why != "route r: PermissionDenied" {
+			t.Errorf("%s: reasons %q, want the writer's alone", probe, why)
+		}
+	}
+}
+
 func TestStartupAndDraining(t *testing.T) {
 	warm, draining := false, false
-	var causes []string
+	var problems map[string]string
 	f := newFixture(t, func(f *fixture) {
-		f.config.Process = Process{Warm: func() bool { return warm }, Draining: func() bool { return draining }, Causes: func() []string { return causes }}
+		f.config.Process = Process{Warm: func() bool { return warm }, Draining: func() bool { return draining }, Problems: func() map[string]string { return problems }}
 	})
 	if s, _, why := f.probe("startup"); s != 503 || why == "" {
 		t.Errorf("startup before the warm-up: %d %q", s, why)
@@ -87,14 +112,17 @@ func TestStartupAndDraining(t *testing.T) {
 	if s, _, _ := f.probe("startup"); s != 200 {
 		t.Errorf("startup after the warm-up: %d", s)
 	}
-	causes = []string{"bigtable: Unavailable"}
-	if s, _, why := f.probe("ready"); s != 503 || why != causes[0] {
-		t.Errorf("CONN-04 ready without a backend: %d %q", s, why)
+	for _, problems = range []map[string]string{{"": "bigtable: Unavailable"}, {"r": "bigtable: Unavailable"}} {
+		for _, probe := range []string{"ready", "routes/r"} {
+			if s, _, why := f.probe(probe); s != 503 || !strings.HasSuffix(why, problems[""]+problems["r"]) || strings.Count(why, "Unavailable") != 1 {
+				t.Errorf("CONN-04 %s without a backend: %d %q", probe, s, why)
+			}
+		}
 	}
 	if s, _, _ := f.probe("startup"); s != 200 {
 		t.Errorf("CONN-04 startup without a backend: %d", s)
 	}
-	causes, draining = nil, true
+	problems, draining = nil, true
 	if s, _, why := f.probe("ready"); s != 503 || !strings.Contains(why, "SIGTERM") {
 		t.Errorf("ready while draining: %d %q", s, why)
 	}

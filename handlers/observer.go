@@ -10,12 +10,19 @@ import (
 // The methods are called on the request's goroutine, several at once, and must not block.
 type Observer interface {
 	// Request is called once per request that got an answer. pattern is the endpoint's
-	// pattern or "unmatched", method one of the standard ones or "other".
-	Request(pattern, method string, status int, took time.Duration)
+	// pattern or "unmatched", route the name of the route it is of or empty, method one of
+	// the standard ones or "other".
+	Request(pattern, route, method string, status int, took time.Duration)
 	// Records is called with the number of records of one request that ended the same
 	// way. route is the route's name, result one of the constants Result…, code empty
 	// unless the record failed, was dropped or was dead-lettered.
 	Records(route string, result Result, code schema.Code, n int)
+	// Durable is called for each record that was written, with its age from its publish time
+	// to the sink's OK; an age below zero is a clock's fault.
+	Durable(route string, age time.Duration)
+	// Late is called for each record that was written with a cell older than the maxAge of
+	// its family: it is acknowledged, and the sink may collect it at once.
+	Late(route string)
 	// BodyBytes tells a change of the bytes charged to BODY_BYTES_IN_FLIGHT.
 	BodyBytes(delta int64)
 }
@@ -38,6 +45,8 @@ const (
 
 type noObserver struct{}
 
-func (noObserver) Request(string, string, int, time.Duration) {}
-func (noObserver) Records(string, Result, schema.Code, int)   {}
-func (noObserver) BodyBytes(int64)                            {}
+func (noObserver) Request(string, string, string, int, time.Duration) {}
+func (noObserver) Durable(string, time.Duration)                      {}
+func (noObserver) Late(string)                                        {}
+func (noObserver) Records(string, Result, schema.Code, int)           {}
+func (noObserver) BodyBytes(int64)                                    {}

@@ -3,9 +3,6 @@ package handlers
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"sync"
-	"time"
 
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
@@ -41,43 +38,72 @@ func (h *api) settle(ctx context.Context, rt *route, f refusal) verdict {
 	}
 	if rt.OnReject == schema.Drop {
 		v.fate = dropped
-		rt.drops.log(ctx, h.log, rt.Name, "record dropped by onReject", v.code)
+		h.logRefusal(ctx, rt, "record dropped by onReject", f.reason)
 		return v
 	}
 	err := h.deadLetters.Publish(ctx, rt.Route.Route, f.rec, f.dest, f.reason)
 	switch {
 	case err == nil:
 		v.fate = deadLettered
-		rt.drops.log(ctx, h.log, rt.Name, "record dead-lettered by onReject", v.code)
+		h.logRefusal(ctx, rt, "record dead-lettered by onReject", f.reason)
 	case errors.Is(err, ErrDeadLetterRefused):
 		v.detail += "; its dead letter was refused for good"
-		rt.failures.log(ctx, h.log, rt.Name, "dead letter refused for good", v.code)
+		h.logRefusal(ctx, rt, "dead letter refused for good", f.reason)
 	default:
 		v = verdict{fate: unavailable, code: schema.Unavailable, detail: "the record was rejected, and its dead letter could not be published now"}
-		rt.failures.log(ctx, h.log, rt.Name, "dead letter not published", f.reason.Code)
+		h.logRefusal(ctx, rt, "dead letter not published", f.reason)
 	}
 	return v
 }
 
-// fadingLog writes the 1st, 2nd, 4th, 8th … event of a route, and one a minute at least while
-// they go on, with the count: traffic drives these events, and a log must not follow it.
-type fadingLog struct {
-	mu   sync.Mutex
-	n    int64     // guarded by mu
-	last time.Time // guarded by mu
+// refusalKind is a kind of what becomes of refused records.
+type refusalKind struct {
+	message string
+	code    schema.Code
 }
 
-func (l *fadingLog) log(ctx context.Context, to *slog.Logger, route, message string, code schema.Code) {
-	now := time.Now()
-	l.mu.Lock()
-	l.n++
-	n := l.n
-	due := n&(n-1) == 0 || now.Sub(l.last) >= time.Minute
-	if due {
-		l.last = now
+// logRefusal logs what became of a refused record, at a falling rate. The reason names fields
+// and bounds, no data.
+func (h *api) logRefusal(ctx context.Context, rt *route, message string, reason *schema.Error) {
+	n, due := rt.events.Due(refusalKind{message, reason.Code})
+	if !due {
+		return
 	}
-	l.mu.Unlock()
-	if due {
-		to.WarnContext(ctx, message, "route", route, "code", string(code), "count", n)
+	fields := []any{"route", rt.Name, "code", string(reason.Code), "detail", reason.Detail, "count", n}
+	if reason.Pointer != "" {
+		fields = append(fields, "pointer", reason.Pointer)
+	}
+	h.log.WarnContext(ctx, message, fields...)
+}
+
+// noteTrip logs, once each, that rejections stopped the route and that it goes on. g is
+// settled.
+func (h *api) noteTrip(ctx context.Context, rt *route, g *group) {
+	if rt.Sink == nil || !rt.Sink.Trips {
+		return
+	}
+	known, look := rt.tripped.Load(), false
+	for i := range g.items {
+		switch v := &g.items[i].v; v.fate {
+		case written:
+			look = look || known
+		case dropped, deadLettered:
+			look = look || !known
+		case unavailable:
+			look = look || !known && v.code == schema.Tripped
+		}
+	}
+	if !look {
+		return
+	}
+	s := rt.Writer.RouteState(rt.Sink)
+	now := !s.TrippedSince.IsZero()
+	switch {
+	case now == known || !rt.tripped.CompareAndSwap(known, now):
+	case now:
+		h.log.WarnContext(ctx, "route stopped by rejections", "route", rt.Name, "streak", s.Streak,
+			"option", "PUSHSINK_WRITER_MAX_CONSECUTIVE_REJECTIONS", "cause", s.Reason)
+	default:
+		h.log.InfoContext(ctx, "route goes on", "route", rt.Name, "option", "PUSHSINK_WRITER_MAX_CONSECUTIVE_REJECTIONS")
 	}
 }

@@ -47,6 +47,12 @@ func (s sinkWriter) RouteState(r *sink.Route) RouteState {
 		}
 	case sink.FatalState:
 		out.Reason = "cannot be written: " + text(h.Err)
+	case sink.Trial:
+		if !r.Trips || h.Bound < 1 || h.Streak < h.Bound {
+			out.Reason = "could not be written, the next record is let through to see: " + text(h.Err)
+			return out
+		}
+		fallthrough
 	default:
 		out.TrippedSince = h.Since
 		out.Reason = strconv.Itoa(h.Streak) + " rejections in a row (WRITER_MAX_CONSECUTIVE_REJECTIONS=" + strconv.Itoa(h.Bound) + "), the last: " + text(h.Err)

@@ -35,7 +35,7 @@ func (srv *server) openBigtable() error {
 	}
 	var err error
 	if a.sink, err = bigtable.New(config, srv.routes.List); err == nil {
-		srv.outlets.bigtable, err = newOutlet(a.sink, a, s.bigtableWriter(), config.Meter)
+		srv.outlets.bigtable, err = newOutlet(srv.watch(a.sink), a, s.bigtableWriter(), config.Meter)
 	}
 	if err != nil {
 		a.close()

@@ -19,15 +19,18 @@ type observer struct {
 	requests metric.Int64Counter
 	seconds  metric.Float64Histogram
 	records  metric.Int64Counter
+	durable  metric.Float64Histogram
+	late     metric.Int64Counter
 	body     metric.Int64UpDownCounter
 
 	requestSets sync.Map // requestLabels -> metric.MeasurementOption
 	recordSets  sync.Map // recordLabels -> metric.MeasurementOption
+	routeSets   sync.Map // name -> metric.MeasurementOption
 }
 
 type requestLabels struct {
-	pattern, method string
-	status          int
+	pattern, route, method string
+	status                 int
 }
 
 type recordLabels struct {
@@ -50,6 +53,14 @@ func newObserver(meter metric.Meter) (*observer, error) {
 	if o.records, err = meter.Int64Counter("pushsink.records", metric.WithDescription("Records by what became of them.")); err != nil {
 		return nil, err
 	}
+	if o.durable, err = meter.Float64Histogram("pushsink.records.latency", metric.WithUnit("s"),
+		metric.WithDescription("Publish time to the sink's OK, of each record written."),
+		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400)); err != nil {
+		return nil, err
+	}
+	if o.late, err = meter.Int64Counter("pushsink.records.late", metric.WithDescription("Records written with a cell older than its family's maxAge.")); err != nil {
+		return nil, err
+	}
 	if o.body, err = meter.Int64UpDownCounter("pushsink.http.body.held", metric.WithUnit("By"),
 		metric.WithDescription("Bytes of request bodies held, bounded by BODY_BYTES_IN_FLIGHT.")); err != nil {
 		return nil, err
@@ -57,9 +68,9 @@ func newObserver(meter metric.Meter) (*observer, error) {
 	return o, nil
 }
 
-func (o *observer) Request(pattern, method string, status int, took time.Duration) {
-	set := kept(&o.requestSets, requestLabels{pattern, method, status}, func(l requestLabels) attribute.Set {
-		return attribute.NewSet(attribute.String("route", l.pattern), attribute.String("method", l.method), attribute.String("status", strconv.Itoa(l.status)))
+func (o *observer) Request(pattern, route, method string, status int, took time.Duration) {
+	set := kept(&o.requestSets, requestLabels{pattern, route, method, status}, func(l requestLabels) attribute.Set {
+		return attribute.NewSet(attribute.String("path", l.pattern), attribute.String("route", l.route), attribute.String("method", l.method), attribute.String("status", strconv.Itoa(l.status)))
 	})
 	o.requests.Add(context.Background(), 1, set)
 	o.seconds.Record(context.Background(), took.Seconds(), set)
@@ -70,6 +81,16 @@ func (o *observer) Records(route string, result handlers.Result, code schema.Cod
 		return attribute.NewSet(attribute.String("route", l.route), attribute.String("result", string(l.result)), attribute.String("code", string(l.code)))
 	})
 	o.records.Add(context.Background(), int64(n), set)
+}
+
+func (o *observer) Durable(route string, age time.Duration) {
+	o.durable.Record(context.Background(), max(0, age).Seconds(), o.ofRoute(route))
+}
+
+func (o *observer) Late(route string) { o.late.Add(context.Background(), 1, o.ofRoute(route)) }
+
+func (o *observer) ofRoute(name string) metric.MeasurementOption {
+	return kept(&o.routeSets, name, func(name string) attribute.Set { return attribute.NewSet(attribute.String("route", name)) })
 }
 
 func (o *observer) BodyBytes(delta int64) { o.body.Add(context.Background(), delta) }

@@ -51,7 +51,7 @@ func (srv *server) open(ctx context.Context) error {
 	config := handlers.Config{
 		Routes: routes, Default: def,
 		Limits: s.limits(), Auth: handlers.NoAuth, Expose: s.expose(),
-		Process:  handlers.Process{Warm: srv.ready.Warm, Draining: srv.ready.Draining, ReadUntil: srv.conns.readUntil, Causes: srv.ready.Causes},
+		Process:  handlers.Process{Warm: srv.ready.Warm, Draining: srv.ready.Draining, ReadUntil: srv.conns.readUntil, Problems: srv.ready.Problems},
 		Observer: observer, Logger: srv.logger,
 	}
 	if srv.letters != nil {
@@ -123,50 +123,41 @@ func (srv *server) handlerRoutes() (list []*handlers.Route, def *handlers.Route,
 }
 
 // check asks for every route whether its table can be written to, and its dead letters
-// published. Its answer is empty as long as some route is well: what only others lack is
-// logged, and their requests are answered 503.
-func (srv *server) check(ctx context.Context) []string {
-	problems := srv.problems(ctx)
+// published. What the last check found wrong and this one does not is let through at once.
+func (srv *server) check(ctx context.Context) causes {
+	found := srv.problems(ctx)
 	for r, dest := range srv.fixed {
-		if problems[r.Name] == "" {
+		if srv.found[r.Name].sink != "" && found[r.Name].sink == "" {
 			srv.outlets.of(r).writer.ClearFatal(dest)
 		}
 	}
-	var texts []string
-	for _, name := range sortedKeys(problems) {
-		texts = append(texts, "route "+name+": "+problems[name])
+	if ctx.Err() == nil || srv.found == nil {
+		srv.found = found
 	}
-	if len(problems) == len(srv.routes.List) {
-		return texts
-	}
-	for _, text := range texts {
-		if ctx.Err() == nil {
-			srv.logger.Warn("route not ready", "cause", text)
-		}
-	}
-	return nil
+	return found
 }
 
 // problems asks everything that some route needs, side by side, so that what does not
 // answer leaves the others their time. It says by route what is wrong.
-func (srv *server) problems(ctx context.Context) map[string]string {
-	asks := []func(context.Context) map[string]string{srv.checkDeadLetters}
-	for _, out := range srv.outlets.list() {
-		asks = append(asks, out.check)
-	}
-	found := make([]map[string]string, len(asks))
+func (srv *server) problems(ctx context.Context) causes {
+	list := srv.outlets.list()
+	sinks := make([]map[string]string, len(list))
 	var all sync.WaitGroup
-	for i, ask := range asks {
-		all.Go(func() { found[i] = ask(ctx) })
+	for i, out := range list {
+		all.Go(func() { sinks[i] = out.check(ctx) })
 	}
+	letters := srv.checkDeadLetters(ctx)
 	all.Wait()
-	problems := map[string]string{}
-	for _, some := range found {
+	found := causes{}
+	for _, some := range sinks {
 		for name, text := range some {
-			addProblem(problems, name, text)
+			found[name] = cause{sink: text}
 		}
 	}
-	return problems
+	for name, text := range letters {
+		found[name] = cause{found[name].sink, text}
+	}
+	return found
 }
 
 func addProblem(problems map[string]string, route, text string) {

@@ -27,7 +27,7 @@ func TestCONN04WarmWithinTenSecondsWhateverTheBackendDoes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				began := time.Now()
-				r := newReadiness(ctx, quiet(), func(ctx context.Context) []string {
+				r := newReadiness(ctx, quiet(), func(ctx context.Context) causes {
 					time.Sleep(c.took) // a check that does not even obey its context
 					return nil
 				})
@@ -54,19 +54,19 @@ func TestCONN04CheckedAgainWhileProbed(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var checks atomic.Int32
-		down := []string{"backend down"}
-		r := newReadiness(ctx, quiet(), func(ctx context.Context) []string {
+		down := causes{"r": {sink: "backend down"}}
+		r := newReadiness(ctx, quiet(), func(ctx context.Context) causes {
 			checks.Add(1)
 			if _, bounded := ctx.Deadline(); !bounded {
 				t.Error("a check without a deadline")
 			}
 			return down
 		})
-		if got := r.Causes(); len(got) != 1 {
+		if got := r.Problems(); len(got) != 1 {
 			t.Errorf("before the first check: causes %q, want one", got)
 		}
 		synctest.Wait()
-		if got := r.Causes(); !reflect.DeepEqual(got, []string{"backend down"}) || checks.Load() != 1 {
+		if got := r.Problems(); !reflect.DeepEqual(got, map[string]string{"r": "backend down"}) || checks.Load() != 1 {
 			t.Errorf("causes %q after %d checks, want the check's after one", got, checks.Load())
 		}
 		time.Sleep(time.Hour)
@@ -75,7 +75,7 @@ func TestCONN04CheckedAgainWhileProbed(t *testing.T) {
 			t.Errorf("%d checks while nobody probes, want 1", checks.Load())
 		}
 		for range 100 { // probed every 100 ms for 10 s
-			r.Causes()
+			r.Problems()
 			time.Sleep(100 * time.Millisecond)
 		}
 		synctest.Wait()
@@ -84,13 +84,13 @@ func TestCONN04CheckedAgainWhileProbed(t *testing.T) {
 		}
 		down = nil
 		time.Sleep(time.Second)
-		r.Causes()
+		r.Problems()
 		synctest.Wait()
-		if got := r.Causes(); len(got) != 0 {
+		if got := r.Problems(); len(got) != 0 {
 			t.Errorf("causes %q after the backend came back", got)
 		}
 		time.Sleep(time.Hour)
-		r.Causes()
+		r.Problems()
 		synctest.Wait()
 		if checks.Load() != 12 {
 			t.Errorf("%d checks, want no more once it was ready (12)", checks.Load())
@@ -102,20 +102,53 @@ func TestNoCheckStartsWhileDraining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		checks := 0
-		r := newReadiness(ctx, quiet(), func(ctx context.Context) []string {
+		r := newReadiness(ctx, quiet(), func(ctx context.Context) causes {
 			checks++
 			<-ctx.Done()
-			return []string{"cut short"}
+			return causes{"r": {sink: "cut short"}}
 		})
 		synctest.Wait()
 		r.Drain()
 		cancel()
 		r.wait()
 		time.Sleep(time.Minute)
-		r.Causes()
+		r.Problems()
 		synctest.Wait()
 		if checks != 1 || !r.Draining() {
 			t.Errorf("%d checks, draining %v; want 1, true", checks, r.Draining())
+		}
+	})
+}
+
+// A write proves a check wrong at once, also one that has not ended; it says nothing of
+// dead letters. Other routes are left alone.
+func TestAWriteEndsWhatACheckFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		took := time.Duration(0)
+		r := newReadiness(ctx, quiet(), func(ctx context.Context) causes {
+			time.Sleep(took)
+			return causes{"a": {sink: "down"}, "b": {sink: "down", letters: "no topic"}, "c": {sink: "down"}}
+		})
+		r.Wrote("a")
+		if got := r.Problems(); len(got) != 1 || got[""] == "" {
+			t.Errorf("before the first check ended: %q", got)
+		}
+		synctest.Wait()
+		r.Wrote("b")
+		if got, want := r.Problems(), (map[string]string{"b": "no topic", "c": "down"}); !reflect.DeepEqual(got, want) {
+			t.Errorf("after writes of a and b: %q, want %q", got, want)
+		}
+		took = time.Second
+		time.Sleep(time.Second)
+		r.Problems() // begins a check
+		synctest.Wait()
+		r.Wrote("c")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got, want := r.Problems(), (map[string]string{"a": "down", "b": "down; no topic"}); !reflect.DeepEqual(got, want) {
+			t.Errorf("after a check during which c wrote: %q, want %q", got, want)
 		}
 	})
 }

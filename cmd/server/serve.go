@@ -36,6 +36,7 @@ type server struct {
 	letters   *deadletter.Publisher       // nil when no route wants one
 
 	ready     *readiness
+	found     causes // by the last check; only checks, one at a time, use it
 	endChecks context.CancelFunc
 
 	http     *http.Server

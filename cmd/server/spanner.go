@@ -21,7 +21,7 @@ func (srv *server) openSpanner() error {
 		return err
 	}
 	a := &spannerAdapter{backend}
-	srv.outlets.spanner, err = newOutlet(backend, a, s.spannerWriter(databases(srv.routes)), config.Meter)
+	srv.outlets.spanner, err = newOutlet(srv.watch(backend), a, s.spannerWriter(databases(srv.routes)), config.Meter)
 	if err != nil {
 		a.close()
 	}

@@ -83,6 +83,9 @@ func (e *statusError) Error() string {
 	return codeName(e.code) + ": " + e.text
 }
 
+// Code is the status's, for logs and metrics.
+func (e *statusError) Code() codes.Code { return e.code }
+
 func (e *statusError) Is(target error) bool {
 	return e.timeout && target == context.DeadlineExceeded
 }
