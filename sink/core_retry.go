@@ -43,11 +43,11 @@ func (c *core) pause(l *lane, now time.Time, hint time.Duration, cause error) {
 	c.giveUpLate(l, now, l.pausedUntil)
 }
 
-// resize makes a lane's batches half as large after a timeout of n entries, and an
-// eighth larger again after each full one that went well.
+// resize makes a lane's batches half as large after a timeout of n entries (of one says
+// nothing of their number), and an eighth larger again after each full one that went well.
 func (c *core) resize(l *lane, n int, slow, well bool) {
 	switch {
-	case slow:
+	case slow && n > 1:
 		l.limit = min(l.limit, half(n))
 	case well && n >= l.limit && l.limit < c.o.MaxBatchEntries:
 		l.limit = min(l.limit+max(1, l.limit/8), c.o.MaxBatchEntries)

@@ -19,6 +19,8 @@ type verdict struct {
 	hint     time.Duration // the longest RetryAfter of those
 	cause    error
 	applied  bool
+	decided  bool // some entry was applied or rejected
+	retrying bool // some entry is to be sent again for a reason of its own
 	answered bool // something came back other than pause or missing
 	jitter   float64
 }
@@ -114,8 +116,12 @@ func (c *core) wrote(now time.Time, r *request, outs []Outcome, broken error, sl
 		l.fails = 0
 		l.fatal.open()
 	}
-	if !v.pause && !v.missing {
+	switch {
+	case v.pause, v.missing: // they see to it
+	case v.decided || !v.retrying:
 		l.failingSince = time.Time{}
+	case l.failingSince.IsZero():
+		l.failingSince, l.cause = now, v.cause
 	}
 	if v.pause {
 		c.pause(l, now, v.hint, v.cause)
@@ -141,13 +147,13 @@ func (c *core) judge(now time.Time, r *request, it *item, o Outcome, alone, brok
 	}
 	switch o.Kind {
 	case Applied:
-		v.applied, v.answered = true, true
+		v.applied, v.decided, v.answered = true, true, true
 		it.route.applied()
 		c.settle(it, Outcome{Kind: Applied})
 		return over, at
 
 	case Rejected:
-		v.answered = true
+		v.decided, v.answered = true, true
 		if alone || o.Sole {
 			c.reject(now, it, o)
 			return over, at
@@ -201,7 +207,10 @@ func (c *core) judge(now time.Time, r *request, it *item, o Outcome, alone, brok
 			v.pause, v.cause = true, o.Err
 			v.hint = max(v.hint, o.RetryAfter)
 		} else {
-			v.answered = true
+			v.answered, v.retrying = true, true
+			if v.cause == nil {
+				v.cause = o.Err
+			}
 			at = now.Add(backoff(c.o.Retry, it.tries, o.RetryAfter, v.jitter))
 		}
 		if it.settled {
@@ -260,7 +269,7 @@ func (c *core) reject(now time.Time, it *item, o Outcome) {
 		o.Err = errNoReason
 	}
 	c.counts.Rejections++
-	r.count(it.e.ID, o.Err)
+	r.count(it.e.ID, o.Err, c.o.MaxConsecutiveRejections)
 	if r.trips(c.o.MaxConsecutiveRejections) {
 		c.counts.Trips++
 		r.trip.close(now, o.Err)

@@ -2,6 +2,8 @@ package sink
 
 import (
 	"container/list"
+	"crypto/sha256"
+	"strings"
 	"time"
 )
 
@@ -27,6 +29,19 @@ type poisoned struct {
 	at time.Time
 }
 
+// longestID is the longest id that is kept as it is.
+const longestID = 64
+
+// kept is what is remembered of a record's id: a text of its own, since an id may be part
+// of a much longer one, and of bounded length.
+func kept(id string) string {
+	if len(id) > longestID {
+		sum := sha256.Sum256([]byte(id))
+		return string(sum[:])
+	}
+	return strings.Clone(id)
+}
+
 func (p *poison) add(now time.Time, r *Route, id string) {
 	if id == "" {
 		return
@@ -34,7 +49,7 @@ func (p *poison) add(now time.Time, r *Route, id string) {
 	if p.ids == nil {
 		p.ids = make(map[poisonID]*list.Element)
 	}
-	key := poisonID{r, id}
+	key := poisonID{r, kept(id)}
 	if e := p.ids[key]; e != nil {
 		e.Value = poisoned{key, now}
 		p.order.MoveToBack(e)
@@ -52,6 +67,9 @@ func (p *poison) has(now time.Time, r *Route, id string) bool {
 	}
 	if len(p.ids) == 0 {
 		return false
+	}
+	if len(id) > longestID {
+		id = kept(id)
 	}
 	_, ok := p.ids[poisonID{r, id}]
 	return ok

@@ -79,10 +79,12 @@ func (s *routeState) applied() {
 	s.fatal.open()
 }
 
-// count adds a confirmed rejection. An id counts once in a streak.
-func (s *routeState) count(id string, err error) {
+// count adds a confirmed rejection. An id counts once in a streak; ids are kept only where
+// the streak has a bound, and so are at most as many.
+func (s *routeState) count(id string, err error, bound int) {
 	s.last = err
-	if s.route != nil && s.route.Trips && id != "" {
+	if s.route != nil && s.route.Trips && bound > 0 && id != "" {
+		id = kept(id)
 		if _, ok := s.ids[id]; ok {
 			return
 		}
