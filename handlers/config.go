@@ -78,7 +78,7 @@ type Mapper interface {
 
 // Target encodes a mutation for its sink. A *schema.Error rejects the record, except
 // schema.TooManyTables and schema.Unavailable, which are passing reasons; any other error is
-// an internal one.
+// an internal one. The entry holds nothing of rec or m: both go back to a pool.
 type Target interface {
 	Encode(rec *schema.Record, m *schema.Mutation) (sink.Entry, error)
 }

@@ -1,8 +1,11 @@
 package handlers
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pushsink/pushsink/schema"
 )
@@ -42,7 +45,7 @@ func (h *api) serveDryrun(w http.ResponseWriter, r *http.Request, rt *route) {
 }
 
 // dryRecord makes a record of a dry run's body: a push delivery where it is one, and otherwise
-// a payload as /records takes it.
+// a payload, as a line of /records is one.
 func (h *api) dryRecord(rt *route, r *http.Request, body *buffer) (schema.Record, error) {
 	if e := envelopeOf(rt.Envelope, r.Header); e != schema.WrappedEnvelope || wrapped(body.b) {
 		d, it := new(delivery), new(item)
@@ -54,15 +57,16 @@ func (h *api) dryRecord(rt *route, r *http.Request, body *buffer) (schema.Record
 		}
 		return it.rec, nil
 	}
+	// One record, whatever JSON value it is: an array is no batch here.
 	var rec schema.Record
-	records, err := split(body.b, 1)
-	if err != nil {
-		return rec, err
+	rec.Data = bytes.Trim(body.b, " \t\r\n")
+	if len(rec.Data) == 0 {
+		return rec, &schema.Error{Code: schema.BadJSON, Detail: "the body is empty: one record is wanted"}
 	}
-	if len(records) != 1 {
-		return rec, &schema.Error{Code: schema.BadJSON, Detail: "one record is wanted"}
+	// A name that comes twice is left to the mapping, as /records does.
+	if bad := oneValue(rec.Data, jsontext.AllowDuplicateNames(true)); bad != nil {
+		return rec, bad
 	}
-	rec.Data = body.b[records[0].from:records[0].to]
 	rec.Published = h.arrivals.next()
 	ids := newIDs(r.Header.Get("Idempotency-Key"))
 	rec.ID, _ = ids.of(0, rec.Data) // as /records would

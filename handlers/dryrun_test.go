@@ -20,7 +20,7 @@ func TestDryrun(t *testing.T) {
 			t.Errorf("%s is missing: %s", want, a.body)
 		}
 	}
-	for name, body := range map[string]string{"record": `{"id":"a"}`, "record with a message": `{"id":"a","message":"x"}`, "array of one": `[{"id":"a"}]`} {
+	for name, body := range map[string]string{"record": `{"id":"a"}`, "record with a message": `{"id":"a","message":"x"}`, "with spaces around": " {\"id\":\"a\"}\r\n"} {
 		if a := dry(body); a.status != 200 || !strings.Contains(a.body, `"key":"a"`) {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
@@ -33,8 +33,9 @@ func TestDryrun(t *testing.T) {
 	}
 	f.want("mapping", dry(`{"do":"mismatch"}`), 422, schema.TypeMismatch)
 	f.want("no JSON", dry(`{"id"`), 400, schema.BadJSON)
-	f.want("two records", dry(`[{"id":"a"},{"id":"b"}]`), 413, schema.TooLarge)
-	f.want("empty array", dry(`[]`), 400, schema.BadJSON)
+	f.want("two records", dry(`{"id":"a"} {"id":"b"}`), 400, schema.BadJSON)
+	f.want("an array is one record", dry(`[{"id":"a"},{"id":"b"}]`), 422, schema.TypeMismatch)
+	f.want("nothing", dry(" \n"), 400, schema.BadJSON)
 	f.want("bad envelope", dry(`{"message":{"data":"a*b"}}`), 400, schema.BadEnvelope)
 	f.want("encoding", dry(`{}`, "Content-Encoding", "br"), 415, schema.UnsupportedContentType)
 	f.want("broken", dry(`{"do":"broken"}`), 500, schema.Internal)

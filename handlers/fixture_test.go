@@ -75,7 +75,7 @@ func (m *fakeMapper) Apply(r *schema.Record) (schema.Mutation, error) {
 		return none, &schema.Error{Code: schema.KeyPartMissing, Detail: "id is missing", Pointer: "/id"}
 	}
 	return schema.Mutation{Bigtable: &schema.RowMutation{Table: "t", Key: in.ID,
-		Ops: []schema.Op{{Kind: schema.SetCell, Family: "f", Column: "raw", Micros: max(r.Published.UnixMicro(), 0), Value: r.Data, As: schema.AsString}}}}, nil
+		Ops: []schema.Op{{Kind: schema.SetCell, Family: "f", Column: "raw", Micros: max(r.Published.UnixMicro(), 0), Value: bytes.Clone(r.Data), As: schema.AsString}}}}, nil
 }
 
 func (m *fakeMapper) records() []schema.Record {

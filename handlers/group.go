@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
@@ -13,8 +14,10 @@ import (
 type item struct {
 	rec   schema.Record
 	index int
-	// mutation is what the mapping made of it.
+	// mutation is what the mapping made of it, until it is encoded.
 	mutation schema.Mutation
+	// late: some cell is older than its family keeps.
+	late bool
 	// entry is the record's place in group.entries; -1 = it has none.
 	entry int
 	// refused is why the record cannot become an entry, for the route's policy.
@@ -53,6 +56,8 @@ func (h *api) prepare(rt *route, g *group, it *item) {
 		return
 	}
 	e, err := rt.Target.Encode(&it.rec, &it.mutation)
+	it.late = rt.maxAge != nil && rt.late(it.mutation.Bigtable, time.Now())
+	it.mutation = schema.Mutation{} // it may be as large as the payload, which the caps do not count
 	if err != nil {
 		it.decline(err)
 		return
@@ -72,7 +77,7 @@ func (h *api) recordTooLarge() *schema.Error {
 func (it *item) decline(err error) {
 	var e *schema.Error
 	switch {
-	case !asSchemaError(err, &e):
+	case !asSchemaError(err, &e), e.Code == schema.Internal:
 		it.v = verdict{code: schema.Internal, detail: "the record could not be mapped or encoded"}
 	case e.Code == schema.TooManyTables || e.Code == schema.Unavailable:
 		it.v = verdict{fate: unavailable, code: e.Code, detail: e.Detail, pointer: e.Pointer}
@@ -86,6 +91,18 @@ func (g *group) submit(ctx context.Context, rt *route) {
 	if len(g.entries) > 0 {
 		g.ticket = rt.Writer.Submit(ctx, g.entries)
 	}
+}
+
+// forget lets go of what the records came as, once they are admitted: nothing counts it any
+// more. Only a dead letter would still need it; the result says that none will be written.
+func (g *group) forget(rt *route) bool {
+	if rt.OnReject == schema.DeadLetter {
+		return false
+	}
+	for i := range g.items {
+		g.items[i].rec.Data, g.items[i].rec.Attributes = nil, nil
+	}
+	return true
 }
 
 // settle waits for the outcomes and puts refused records to the route's policy. In a batch,

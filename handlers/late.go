@@ -20,7 +20,7 @@ func (h *api) noteWritten(rt *route, g *group) {
 		if !it.rec.Published.IsZero() {
 			h.observer.Durable(rt.Name, now.Sub(it.rec.Published))
 		}
-		if rt.maxAge != nil && rt.late(it.mutation.Bigtable, now) {
+		if it.late {
 			h.observer.Late(rt.Name)
 		}
 	}

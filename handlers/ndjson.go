@@ -171,21 +171,22 @@ func (b *run) add(g *group, line []byte, refused *schema.Error) *group {
 		return g
 	}
 	if b.fill(it, index, line) && b.rt.Format != "json" {
-		it.refused = strictJSON(line)
+		it.refused = oneValue(line)
 	}
 	return g
 }
 
-// strictJSON checks a line whose format's decoder does not read JSON.
-func strictJSON(line []byte) *schema.Error {
-	dec := jsontext.NewDecoder(bytes.NewReader(line))
+// oneValue checks that text is one JSON value, strict but for o, where the format's decoder
+// does not read JSON.
+func oneValue(text []byte, o ...jsontext.Options) *schema.Error {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(text), o...)
 	if _, err := dec.ReadValue(); err != nil {
-		return syntaxError(line, err)
+		return syntaxError(text, err)
 	}
 	if _, err := dec.ReadToken(); err == nil {
 		return &schema.Error{Code: schema.BadJSON, Detail: "data after the JSON value"}
 	} else if err != io.EOF {
-		return syntaxError(line, err)
+		return syntaxError(text, err)
 	}
 	return nil
 }

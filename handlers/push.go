@@ -60,12 +60,18 @@ func (h *api) servePush(w http.ResponseWriter, r *http.Request, rt *route) {
 		d.group.ticket.Admitted()
 	}
 	x.release(x.held)
+	if d.group.forget(rt) {
+		h.buffers.put(d.group.buf)
+		d.group.buf = nil
+	}
 	h.settleGroup(x.ctx, rt, &d.group, push)
 
 	rep.received = 1
 	rep.note(0, it.rec.ID, it.v)
 	if !d.group.pinned() {
-		h.buffers.put(d.group.buf)
+		if d.group.buf != nil {
+			h.buffers.put(d.group.buf)
+		}
 		h.deliveries.put(d)
 	}
 	x.answer(rep, push, nil)

@@ -131,10 +131,14 @@ func (b *run) document() error {
 	}
 	// Every record is admitted or answered.
 	b.x.release(b.x.held)
+	kept := b.rt.OnReject == schema.DeadLetter // see group.forget
+	if !kept {
+		b.h.buffers.put(body)
+	}
 	for len(b.open) > 0 {
 		b.settleOldest()
 	}
-	if !b.pinned {
+	if kept && !b.pinned {
 		b.h.buffers.put(body)
 	}
 	return nil
@@ -182,7 +186,7 @@ func split(text []byte, most int) ([]span, error) {
 		return nil, &schema.Error{Code: schema.BadJSON, Detail: "the body must be a JSON object or an array"}
 	}
 	if _, err := dec.ReadToken(); err == nil {
-		return nil, &schema.Error{Code: schema.BadJSON, Detail: "data after the JSON value"}
+		return nil, &schema.Error{Code: schema.BadJSON, Detail: "data after the JSON value; lines of JSON are application/x-ndjson"}
 	} else if err != io.EOF {
 		return nil, syntaxError(text, err)
 	}
@@ -220,6 +224,10 @@ func (b *run) put(g *group) {
 	g.submit(b.x.ctx, b.rt)
 	admitted := g.ticket == nil || g.ticket.Admitted()
 	b.x.release(g.bytes)
+	if g.forget(b.rt) && g.buf != nil {
+		b.h.buffers.put(g.buf)
+		g.buf = nil
+	}
 	b.open = append(b.open, g)
 	for len(b.open) > openGroups || !admitted && len(b.open) > 0 {
 		b.settleOldest()

@@ -213,7 +213,7 @@ func (o *rowWriter) end(err error) {
 		_ = o.flush()
 		return
 	}
-	p := rowProblem(err)
+	p := rowProblem(err, o.rt.Bigtable != nil && o.rt.Bigtable.Table == "")
 	if !o.started {
 		setRetryAfter(o.x.w.Header(), p.status, 0)
 		p.send(o.x.w)
@@ -231,12 +231,15 @@ func (o *rowWriter) end(err error) {
 }
 
 // rowProblem says why rows could not be read. The reader's own text may hold a key.
-func rowProblem(err error) problem {
+func rowProblem(err error, templated bool) problem {
 	var e *schema.Error
 	switch {
+	case errors.Is(err, ErrNoTable) && templated:
+		return problem{status: http.StatusNotFound, code: schema.NoSuchTable,
+			detail: "no such table: the route's is a template, so name one with ?table="}
 	case errors.Is(err, ErrNoTable):
 		return problem{status: http.StatusNotFound, code: schema.NoSuchTable,
-			detail: "no such table: name one by ?table= where the route's is a template"}
+			detail: "no such table"}
 	case errors.Is(err, ErrPageToken):
 		return problem{status: http.StatusBadRequest, detail: ErrPageToken.Error()}
 	case errors.As(err, &e):

@@ -15,6 +15,11 @@ const (
 	// maxStreams is the most HTTP/2 requests on one connection: the platform's highest
 	// concurrency setting (1,000), so that a connection is never the bound.
 	maxStreams = 1000
+	// streamBuffer and connBuffer are how much of an HTTP/2 client's bodies net/http takes
+	// in unread. With one buffer for both, a single stream that is not read, as its records
+	// wait for room, would hold up every other request of its connection.
+	streamBuffer = 128 << 10
+	connBuffer   = 32 * streamBuffer
 )
 
 // NewServer gives an http.Server for h with the limits' timeouts: HTTP/1.1 and cleartext
@@ -25,9 +30,10 @@ func NewServer(h http.Handler, l Limits) *http.Server {
 	p.SetHTTP1(true)
 	p.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler:           h,
-		Protocols:         p,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		Handler:   h,
+		Protocols: p,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams,
+			MaxReceiveBufferPerStream: streamBuffer, MaxReceiveBufferPerConnection: connBuffer},
 		ReadHeaderTimeout: l.ReadHeaderTimeout,
 		IdleTimeout:       l.IdleTimeout,
 		WriteTimeout:      max(l.RequestTimeout, l.BatchTimeout) + answerTime,

@@ -118,3 +118,30 @@ func TestLongIDs(t *testing.T) {
 		}
 	})
 }
+
+// BTERR-04: an OK and a batch-wide PERMISSION_DENIED in one request: the record is
+// written, and health shows the failure all the same.
+func TestBTERR04AnOKDoesNotHideTheFatalBesideIt(t *testing.T) {
+	inBubble(t, func(o *sink.Options, b *sinktest.Backend) { o.MaxInFlightRequestsDest = 1 }, func(r *rig) {
+		held := make(chan struct{})
+		r.b.Inject(sinktest.Times(1, sinktest.Deaf(held)))
+		first := r.write(8*time.Second, r.entry("first"))
+		synctest.Wait()
+		two := r.each(8*time.Second, r.entries(0, 2)...)
+		synctest.Wait()
+		r.b.Inject(func(_ context.Context, q *sinktest.Request) []sink.Outcome {
+			outs := sinktest.Whole(len(q.Entries), sink.Outcome{Kind: sink.Fatal, Scope: sink.ScopeBatch, Err: errors.New("PERMISSION_DENIED")})
+			if len(q.Entries) == 2 {
+				q.Apply(0, 1)
+				outs[0] = sink.Outcome{Kind: sink.Applied}
+			}
+			return outs
+		})
+		close(held)
+		wantKinds(t, "first", kinds(first), map[sink.Kind]int{sink.Applied: 1})
+		wantKinds(t, "two", kinds(two...), map[sink.Kind]int{sink.Applied: 1, sink.Fatal: 1})
+		if s := r.w.Destination(table).State; s != sink.FatalState {
+			t.Errorf("the destination is %v", s)
+		}
+	})
+}

@@ -19,6 +19,7 @@ type verdict struct {
 	hint     time.Duration // the longest RetryAfter of those
 	cause    error
 	applied  bool
+	fatal    bool // of the destination
 	decided  bool // some entry was applied or rejected
 	retrying bool // some entry is to be sent again for a reason of its own
 	answered bool // something came back other than pause or missing
@@ -114,7 +115,9 @@ func (c *core) wrote(now time.Time, r *request, outs []Outcome, broken error, sl
 	c.resize(l, whole, slow, v.applied)
 	if v.applied {
 		l.fails = 0
-		l.fatal.open()
+		if !v.fatal { // one request may hold both
+			l.fatal.open()
+		}
 	}
 	switch {
 	case v.pause, v.missing: // they see to it
@@ -173,6 +176,7 @@ func (c *core) judge(now time.Time, r *request, it *item, o Outcome, alone, brok
 		case ScopeRoute:
 			it.route.fatal.close(now, o.Err)
 		case ScopeBatch:
+			v.fatal = true
 			l.fatal.close(now, o.Err)
 			c.giveUpAll(l, o)
 		}
