@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"strings"
 
 	"cel.dev/cel-go/cel"
 )
@@ -122,7 +123,11 @@ func (c *compiler) reject(r *Route, it *item[routeFile]) {
 		r.OnReject = Policy(f.OnReject.text)
 	}
 	topic := &f.DeadLetterTopic
-	c.name(&topic.scalar, "topic", c.topic)
+	if project, id, ok := strings.Cut(topic.text, "/topics/"); ok && strings.HasPrefix(project, "projects/") && !c.topic.ok(topic.text) {
+		c.add(topic.at(0), topic.path, "%q is no topic id: 3 to 255 letters, digits and - . _ ~ + %%, a letter first", id)
+	} else {
+		c.name(&topic.scalar, "topic", c.topic)
+	}
 	r.DeadLetterTopic = topic.text
 	switch {
 	case r.OnReject == DeadLetter && !topic.given:

@@ -171,7 +171,12 @@ func (x *exprCompiler) explain(e *cel.Error) string {
 		if (name == "key" || name == "value" || name == "index") && !x.sc.each {
 			return name + " is known beside each only"
 		}
-		return fmt.Sprintf("unknown name %q%s", name, suggest(name, x.variables()))
+		hint := suggest(name, x.variables())
+		if hint == "" && strings.TrimSpace(x.text) == name {
+			// YAML took the quotes of value: "prod".
+			hint = fmt.Sprintf("; a text needs quotes of its own: '%q'", name)
+		}
+		return fmt.Sprintf("unknown name %q%s", name, hint)
 	case ast.SelectKind:
 		sel := node.AsSelect()
 		if sel.Operand().Kind() == ast.IdentKind && sel.Operand().AsIdent() == "message" {
