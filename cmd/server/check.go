@@ -22,6 +22,16 @@ import (
 	"github.com/pushsink/pushsink/sink/spanner"
 )
 
+const checkUsage = `Usage: server check -routes FILE [-sample FILE] [-route NAME]
+
+Compiles a routes file and shows warnings. With a sample, prints for each of its lines what
+the record becomes, as JSON, or why it is refused; exits with 1 when any is.
+
+  -routes FILE   the routes file
+  -sample FILE   one record or push envelope a line; - is the standard input
+  -route NAME    the route of the sample; default: the file's default route, or its only one
+`
+
 // check is `server check`: it compiles a routes file and, with a sample, prints per line
 // what the record of that line becomes, or why it becomes nothing. The sample goes through
 // the very handler of a dry run. The error names how many lines failed.
@@ -33,7 +43,8 @@ func check(ctx context.Context, args []string, out io.Writer) error {
 	name := flags.String("route", "", "the route of the sample; default: the file's default route")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			return usage(out)
+			_, err := io.WriteString(out, checkUsage)
+			return err
 		}
 		return err
 	}
@@ -43,8 +54,7 @@ func check(ctx context.Context, args []string, out io.Writer) error {
 	case flags.NArg() > 0:
 		return fmt.Errorf("check: unknown argument %q", flags.Arg(0))
 	}
-	s := &settings{config: config{RoutesFile: *file}}
-	routes, err := s.routes()
+	routes, err := compile("-routes", *file)
 	if err != nil {
 		return err
 	}
@@ -63,7 +73,9 @@ func check(ctx context.Context, args []string, out io.Writer) error {
 	}
 	route := routes.Default
 	if *name != "" {
-		route = find(routes, *name)
+		if route = find(routes, *name); route == nil {
+			return fmt.Errorf("-route %s: no such route in %s; there is %s", *name, *file, strings.Join(names(routes), ", "))
+		}
 	}
 	if route == nil {
 		return fmt.Errorf("%s: name the sample's route with -route: %s", *file, strings.Join(names(routes), ", "))
@@ -133,6 +145,9 @@ func dryRun(ctx context.Context, route *schema.Route, name string, sample io.Rea
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+	}
+	if total == 0 {
+		return fmt.Errorf("-sample %s: there is no record in it", name)
 	}
 	if failed > 0 {
 		return fmt.Errorf("%s: %d of %s failed", name, failed, plural(total, "record"))

@@ -128,8 +128,20 @@ func TestCheckNeedsTheSamplesRoute(t *testing.T) {
 	if out, err := checked(t, "-routes", two, "-sample", sample, "-route", "other"); err != nil || !strings.Contains(out, `"route":"other"`) {
 		t.Errorf("got %q, error %v", out, err)
 	}
-	if _, err := checked(t, "-routes", two, "-sample", sample, "-route", "third"); err == nil {
-		t.Error("an unknown route is accepted")
+	if _, err := checked(t, "-routes", two, "-sample", sample, "-route", "third"); err == nil || !strings.Contains(err.Error(), "-route third: no such route") || !strings.Contains(err.Error(), "telemetry, other") {
+		t.Errorf("an unknown route: error %v, want one that says so and names the routes", err)
+	}
+}
+
+// A sample's line is one record, whatever JSON it is; a sample without any is an error.
+func TestCheckSampleLines(t *testing.T) {
+	routes := write(t, "routes.yaml", strings.NewReplacer("{data.device}", "{data[0]}", "data.temp", "'data[1]'").Replace(telemetryRoutes))
+	out, err := checked(t, "-routes", routes, "-sample", write(t, "arrays.ndjson", `["a",1.5]`+"\n"+`["b",2.5]`))
+	if err != nil || strings.Count(out, "setCell") != 2 || !strings.Contains(out, `"key":"b"`) {
+		t.Errorf("arrays: %q, error %v; want a row for each line", out, err)
+	}
+	if _, err := checked(t, "-routes", routes, "-sample", write(t, "empty.ndjson", "\n \n")); err == nil || !strings.Contains(err.Error(), "there is no record in it") {
+		t.Errorf("an empty sample: error %v, want one that says so", err)
 	}
 }
 
@@ -143,18 +155,23 @@ func TestArguments(t *testing.T) {
 		{[]string{"check"}, "check needs -routes FILE"},
 		{[]string{"check", "-routes", "a", "b"}, `unknown argument "b"`},
 		{[]string{"check", "-routs", "a"}, "-routs"},
-		{[]string{"check", "-routes", filepath.Join(t.TempDir(), "absent")}, "absent"},
+		{[]string{"check", "-routes", filepath.Join(t.TempDir(), "absent")}, "-routes: open "},
+		{[]string{"ddl", "-routes", filepath.Join(t.TempDir(), "absent")}, "-routes: open "},
 	} {
 		var out strings.Builder
 		if err := run(t.Context(), nil, c.args, &out); err == nil || !strings.Contains(err.Error(), c.want) || out.Len() > 0 {
 			t.Errorf("%q: error %v and output %q, want an error with %q", c.args, err, out.String(), c.want)
 		}
 	}
-	for _, args := range [][]string{{"-h"}, {"--help"}, {"help"}, {"check", "-h"}} {
+	for _, args := range [][]string{{"-h"}, {"--help"}, {"help"}} {
 		var out strings.Builder
 		if err := run(t.Context(), nil, args, &out); err != nil || !strings.HasPrefix(out.String(), "Usage: server") {
 			t.Errorf("%q: error %v, output %.40q", args, err, out.String())
 		}
+	}
+	var help strings.Builder
+	if err := run(t.Context(), nil, []string{"check", "-h"}, &help); err != nil || help.String() != checkUsage {
+		t.Errorf("check -h: error %v, output %q", err, help.String())
 	}
 	var out strings.Builder
 	if err := run(t.Context(), nil, []string{"-version"}, &out); err != nil || !strings.Contains(out.String(), " go1.") {

@@ -28,13 +28,13 @@ type config struct {
 
 	RoutesFile string `split_words:"true" form:"plain" desc:"path of the routes file"`
 
-	Auth          string   `split_words:"true" oneof:"oidc,cloudrun,none" shown:"none in dev mode, else must be set" desc:"who may send: oidc (ID tokens, verified here), cloudrun (the platform verified them), none (anybody; typed in full)"`
-	AuthAudiences []string `split_words:"true" desc:"accepted audiences of ID tokens, comma-separated; must be set with AUTH=oidc"`
-	AuthEmails    []string `split_words:"true" desc:"accepted service accounts, comma-separated; must be set with AUTH=oidc"`
+	Auth          string   `split_words:"true" oneof:"oidc,cloudrun,none" shown:"none in dev mode, else must be set" desc:"who may send. This version verifies no tokens and starts with none only: anybody who reaches the port; oidc and cloudrun are names kept for later"`
+	AuthAudiences []string `split_words:"true" desc:"for AUTH=oidc, later: accepted audiences of ID tokens, comma-separated"`
+	AuthEmails    []string `split_words:"true" desc:"for AUTH=oidc, later: accepted service accounts, comma-separated"`
 	AuthJWKS      jwks     `split_words:"true"`
-	AuthIssuers   []string `split_words:"true" default:"accounts.google.com,https://accounts.google.com" desc:"accepted issuers of ID tokens, comma-separated"`
+	AuthIssuers   []string `split_words:"true" default:"accounts.google.com,https://accounts.google.com" desc:"for AUTH=oidc, later: accepted issuers of ID tokens, comma-separated"`
 
-	Expose      []string `split_words:"true" oneof:"rows,dryrun,console" shown:"all in dev mode, else none" desc:"endpoints that are off outside dev mode, comma-separated"`
+	Expose      []string `split_words:"true" oneof:"rows,dryrun" shown:"all in dev mode, else none" desc:"endpoints that are off outside dev mode, comma-separated"`
 	MetricsPort *int     `split_words:"true" min:"0" max:"65535" shown:"unset: no listener" desc:"own listener for /metrics (0 = a free port); in dev mode the main port has it too"`
 
 	MaxBodyBytes      size `split_words:"true" default:"16777216" min:"1024" desc:"largest push or JSON body, before and after decompression"`
@@ -42,7 +42,7 @@ type config struct {
 	MaxBatchRecords   int  `split_words:"true" default:"10000" min:"1" desc:"most records in one JSON array"`
 	BodyBytesInFlight size `split_words:"true" default:"134217728" min:"1024" also:"at least MAX_BODY_BYTES" desc:"bytes of request bodies held at a time; past it 429"`
 
-	AckDeadline       time.Duration `split_words:"true" default:"10s" min:"10s" max:"600s" desc:"the subscription's ack deadline, told to the server"`
+	AckDeadline       time.Duration `split_words:"true" default:"10s" min:"10s" max:"600s" desc:"the push subscription's --ack-deadline, told to the server: the two must match"`
 	RequestTimeout    time.Duration `split_words:"true" default:"8s" min:"1ns" also:"below ACK_DEADLINE" desc:"a push is answered within this"`
 	BatchTimeout      time.Duration `split_words:"true" default:"60s" min:"1ns" desc:"a batch of records is answered within this"`
 	ReadHeaderTimeout time.Duration `split_words:"true" default:"5s" min:"1ns" desc:"longest wait for a request's headers"`
@@ -57,7 +57,7 @@ type config struct {
 }
 
 type jwks struct {
-	URL string `split_words:"true" default:"https://www.googleapis.com/oauth2/v3/certs" form:"url" desc:"where the keys of ID tokens are"`
+	URL string `split_words:"true" default:"https://www.googleapis.com/oauth2/v3/certs" form:"url" desc:"for AUTH=oidc, later: where the keys of ID tokens are"`
 }
 
 type writerConfig struct {
@@ -73,7 +73,7 @@ type writerConfig struct {
 }
 
 type bigtableConfig struct {
-	Project                    string         `split_words:"true" form:"id" desc:"project of routes that name only a table"`
+	Project                    string         `split_words:"true" form:"id" shown:"unset: GOOGLE_CLOUD_PROJECT" desc:"project of routes that name only a table"`
 	Instance                   string         `split_words:"true" form:"id" desc:"instance of routes that name only a table"`
 	AppProfile                 string         `split_words:"true" form:"id" desc:"app profile id"`
 	BatchElementCountThreshold int            `split_words:"true" default:"100" min:"1" max:"19999" desc:"entries in a batch, one per record"`

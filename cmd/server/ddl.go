@@ -34,7 +34,7 @@ func ddl(args []string, out io.Writer) error {
 	case !known:
 		return fmt.Errorf("-dialect %q: googlesql or postgresql", *word)
 	}
-	routes, err := (&settings{config: config{RoutesFile: *file}}).routes()
+	routes, err := compile("-routes", *file)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pushsink/pushsink/schema"
+	"github.com/pushsink/pushsink/sink/bigtable"
+	"github.com/pushsink/pushsink/sink/spanner"
 )
 
 // settings is what the environment says, read and checked.
@@ -29,12 +34,17 @@ type settings struct {
 	MemoryLimit string
 	// Warnings name settings that are harmless and useless, or allowed and risky.
 	Warnings []string
+	// compiled are the routes, once configure has them.
+	compiled *schema.Routes
 }
 
 // problem is one thing that stops the start.
 type problem struct{ name, value, bound string }
 
 func (p problem) String() string {
+	if p.name == "" {
+		return p.bound // of the routes file
+	}
 	if p.value == "" {
 		return p.name + ": " + p.bound
 	}
@@ -72,6 +82,53 @@ func shown(value string) string {
 // load reads environ, whose items are NAME=value. An empty value is as good as none, for
 // every variable. The error is a configError.
 func load(environ []string) (*settings, error) {
+	s, problems := read(environ)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	s.warn()
+	return s, nil
+}
+
+// configure is load with the routes file, and with what the two say only together: the
+// error holds all that stops the start.
+func configure(environ []string) (*settings, error) {
+	s, problems := read(environ)
+	var broken error
+	if s.Dev || s.RoutesFile != "" {
+		if s.compiled, broken = s.routes(); broken == nil && !s.Dev {
+			told := problems
+			for _, text := range s.misfits(s.compiled) {
+				if !slices.ContainsFunc(told, func(p problem) bool { return p.name != "" && strings.Contains(text, p.name) }) {
+					problems = append(problems, problem{bound: text})
+				}
+			}
+		}
+	}
+	switch {
+	case len(problems) > 0 && broken != nil:
+		return nil, errors.Join(problems, broken)
+	case len(problems) > 0:
+		return nil, problems
+	case broken != nil:
+		return nil, broken
+	}
+	s.warn()
+	return s, nil
+}
+
+// misfits are what the sinks lack for the routes that write to them, such as a project.
+func (s *settings) misfits(routes *schema.Routes) (list []string) {
+	_, bt := bigtable.New(s.bigtableConfig(), routes.List)
+	_, sp := spanner.New(s.spannerConfig(), routes.List)
+	if err := errors.Join(bt, sp); err != nil {
+		list = strings.Split(err.Error(), "\n")
+	}
+	return list
+}
+
+// read is load without its verdict.
+func read(environ []string) (*settings, configError) {
 	env := environment(environ)
 	s := &settings{given: map[string]bool{}}
 	var problems configError
@@ -93,6 +150,10 @@ func load(environ []string) (*settings, error) {
 	}
 	problems = append(problems, unknown(env, known)...)
 
+	if s.Bigtable.Project == "" {
+		// It says nothing of dev mode: the platform and gcloud set it by themselves.
+		s.Bigtable.Project = env["GOOGLE_CLOUD_PROJECT"]
+	}
 	s.Service = env["K_SERVICE"]
 	s.BigtableEmulator = env["BIGTABLE_EMULATOR_HOST"]
 	s.SpannerEmulator = env["SPANNER_EMULATOR_HOST"]
@@ -117,11 +178,7 @@ func load(environ []string) (*settings, error) {
 			problems = append(problems, p)
 		}
 	}
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	s.warn()
-	return s, nil
+	return s, problems
 }
 
 // environment makes a map of NAME=value items; of two with one name the first holds, as
@@ -160,22 +217,12 @@ func (s *settings) refusals(env map[string]string) (list []problem) {
 	switch s.Auth {
 	case "":
 		if !s.Dev && !s.has("AUTH") {
-			refuse("PUSHSINK_AUTH", "", "must be set outside dev mode: oidc | cloudrun | none")
+			refuse("PUSHSINK_AUTH", "", "must be set outside dev mode; this version verifies no tokens, so none is all it starts with: put it behind something that does")
 		}
 	case "oidc":
-		if len(s.AuthAudiences) == 0 && !s.has("AUTH_AUDIENCES") {
-			refuse("PUSHSINK_AUTH_AUDIENCES", "", "must be set with PUSHSINK_AUTH=oidc")
-		}
-		if len(s.AuthEmails) == 0 && !s.has("AUTH_EMAILS") {
-			refuse("PUSHSINK_AUTH_EMAILS", "", "must be set with PUSHSINK_AUTH=oidc")
-		}
 		refuse("PUSHSINK_AUTH", s.Auth, "this version does not verify tokens: it starts with none only, behind something that does")
 	case "cloudrun":
-		if s.Service == "" {
-			refuse("PUSHSINK_AUTH", s.Auth, "needs K_SERVICE: only there the platform has verified the token")
-		} else {
-			refuse("PUSHSINK_AUTH", s.Auth, "this version does not read tokens: it starts with none only, behind something that does")
-		}
+		refuse("PUSHSINK_AUTH", s.Auth, "this version does not read tokens: it starts with none only, behind something that does")
 	}
 	return list
 }
@@ -221,9 +268,6 @@ func (s *settings) warn() {
 			warn("PUSHSINK_%s has no effect without PUSHSINK_AUTH=oidc", short)
 		}
 	}
-	if slices.Contains(s.Expose, "console") {
-		warn("PUSHSINK_EXPOSE: console has no effect: this version has no console page")
-	}
 	if s.Dev {
 		if s.has("EXPOSE") {
 			warn("PUSHSINK_EXPOSE has no effect in dev mode: everything is exposed")
@@ -249,6 +293,10 @@ func (s *settings) warn() {
 	slices.Sort(s.Warnings)
 }
 
+// unprefixed are the platform's variables, which are read as they are.
+var unprefixed = []string{"PORT", "K_SERVICE", "GOOGLE_CLOUD_PROJECT", "GOMEMLIMIT",
+	"BIGTABLE_EMULATOR_HOST", "SPANNER_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST"}
+
 // unknown refuses names that start with the prefix and are no option. Their values are
 // not printed: nobody knows what they are.
 func unknown(env map[string]string, known map[string]bool) (list []problem) {
@@ -257,7 +305,9 @@ func unknown(env map[string]string, known map[string]bool) (list []problem) {
 			continue
 		}
 		bound := "no such option"
-		if near := nearest(name, known); near != "" {
+		if bare := strings.TrimPrefix(name, prefix+"_"); slices.Contains(unprefixed, bare) {
+			bound += "; " + bare + " has no prefix"
+		} else if near := nearest(name, known); near != "" {
 			bound += "; did you mean " + near + "?"
 		}
 		list = append(list, problem{name, "", bound})

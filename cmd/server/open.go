@@ -70,14 +70,23 @@ func (srv *server) open(ctx context.Context) error {
 
 // routes compiles the routes file, or dev mode's own.
 func (s *settings) routes() (*schema.Routes, error) {
-	if s.Dev {
+	switch {
+	case s.compiled != nil:
+		return s.compiled, nil
+	case s.Dev:
 		return schema.Compile("demo.yaml", demoRoutes)
+	default:
+		return compile("PUSHSINK_ROUTES_FILE", s.RoutesFile)
 	}
-	text, err := os.ReadFile(s.RoutesFile)
+}
+
+// compile reads the routes file that option names.
+func compile(option, file string) (*schema.Routes, error) {
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("PUSHSINK_ROUTES_FILE: %w", err)
+		return nil, fmt.Errorf("%s: %w", option, err)
 	}
-	return schema.Compile(s.RoutesFile, text)
+	return schema.Compile(file, text)
 }
 
 // openSinks opens the kinds of sink that some route writes to.

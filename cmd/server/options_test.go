@@ -77,7 +77,7 @@ var bounds = map[string]struct{ accepted, refused []string }{
 	"AUTH_EMAILS":           {[]string{"a@b"}, []string{"a@b,"}},
 	"AUTH_JWKS_URL":         {[]string{"http://127.0.0.1:1/k", "https://k.example"}, []string{"ftp://k", "k", "https://"}},
 	"AUTH_ISSUERS":          {[]string{"https://i.example"}, []string{","}},
-	"EXPOSE":                {[]string{"rows", "rows, dryrun ,console"}, []string{"row", "rows,", "all"}},
+	"EXPOSE":                {[]string{"rows", "rows, dryrun "}, []string{"row", "rows,", "all", "console"}},
 	"METRICS_PORT":          {[]string{"0", "65535"}, []string{"-1", "65536"}},
 	"MAX_BODY_BYTES":        {[]string{"1024"}, []string{"1023"}},
 	"BATCH_MAX_BODY_BYTES":  {[]string{"1024"}, []string{"1023"}},
@@ -260,7 +260,7 @@ func TestCFG03EveryProblemInOneMessage(t *testing.T) {
   PUSHSINK_BIGTABEL_PROJECT: no such option; did you mean PUSHSINK_BIGTABLE_PROJECT?
   PUSHSINK_QQQ: no such option
   PORT=http: 0 .. 65,535
-  PUSHSINK_AUTH: must be set outside dev mode: oidc | cloudrun | none
+  PUSHSINK_AUTH: must be set outside dev mode; this version verifies no tokens, so none is all it starts with: put it behind something that does
   PUSHSINK_BIGTABLE_RECOVERY_MAX_BACKOFF=10s: must be at least BIGTABLE_RECOVERY_INITIAL_BACKOFF (20s)`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -295,12 +295,11 @@ func TestAUTH07NoAuthIsNotOpen(t *testing.T) {
 		{"unset", []string{file}, []string{"PUSHSINK_AUTH: must be set"}},
 		{"empty", []string{file, "PUSHSINK_AUTH="}, []string{"PUSHSINK_AUTH: must be set"}},
 		{"half typed", []string{file, "PUSHSINK_AUTH=no"}, []string{"PUSHSINK_AUTH=no: oidc | cloudrun | none"}},
-		{"oidc without audience", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_EMAILS=a@b"}, []string{"PUSHSINK_AUTH_AUDIENCES: must be set"}},
-		{"oidc with empty audience", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_AUDIENCES=", "PUSHSINK_AUTH_EMAILS=a@b"}, []string{"PUSHSINK_AUTH_AUDIENCES: must be set"}},
-		{"oidc without emails", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_AUDIENCES=a"}, []string{"PUSHSINK_AUTH_EMAILS: must be set"}},
+		{"oidc alone", []string{file, "PUSHSINK_AUTH=oidc"}, []string{"has 1 problem\n", "PUSHSINK_AUTH=oidc: this version does not verify tokens"}},
+		{"oidc with empty audience", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_AUDIENCES=", "PUSHSINK_AUTH_EMAILS=a@b"}, []string{"has 1 problem\n", "PUSHSINK_AUTH=oidc: this version does not verify tokens"}},
 		{"oidc", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_AUDIENCES=a", "PUSHSINK_AUTH_EMAILS=a@b"}, []string{"PUSHSINK_AUTH=oidc: this version does not verify tokens"}},
 		{"oidc in dev mode", []string{"PUSHSINK_AUTH=oidc"}, []string{"PUSHSINK_AUTH=oidc: this version does not verify tokens"}},
-		{"cloudrun elsewhere", []string{file, "PUSHSINK_AUTH=cloudrun"}, []string{"PUSHSINK_AUTH=cloudrun: needs K_SERVICE"}},
+		{"cloudrun elsewhere", []string{file, "PUSHSINK_AUTH=cloudrun"}, []string{"PUSHSINK_AUTH=cloudrun: this version does not read tokens"}},
 		{"cloudrun", []string{file, "PUSHSINK_AUTH=cloudrun", "K_SERVICE=s"}, []string{"PUSHSINK_AUTH=cloudrun: this version does not read tokens"}},
 		{"only a project", []string{"PUSHSINK_BIGTABLE_PROJECT=p"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set"}},
 		{"only an instance", []string{"PUSHSINK_BIGTABLE_INSTANCE=i"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set"}},
@@ -366,7 +365,6 @@ func TestWarnings(t *testing.T) {
 		{bt, "AUTH_AUDIENCES=a", "LOG_LEVEL=info", "PUSHSINK_AUTH_AUDIENCES has no effect"},
 		{bt, "SPANNER_MAX_BATCH_CELLS=10", "LOG_LEVEL=info", "PUSHSINK_SPANNER_MAX_BATCH_CELLS has no effect: no route writes to Spanner"},
 		{sp, "BIGTABLE_POOL_SIZE=10", "SPANNER_RPC_PRIORITY=LOW", "PUSHSINK_BIGTABLE_POOL_SIZE has no effect: no route writes to Bigtable"},
-		{bt, "EXPOSE=rows,console", "EXPOSE=rows,dryrun", "console has no effect"},
 		{both, "SPANNER_MAX_BATCH_CELLS=499", "SPANNER_MAX_BATCH_CELLS=500", "a mutation is at least one cell"},
 	} {
 		for set, want := range map[string]bool{c.loud: true, c.quiet: false} {
@@ -409,6 +407,27 @@ func TestDevModeIsNothingConfigured(t *testing.T) {
 	}
 }
 
+// The platform's project stands in for the option's, and alone it configures nothing.
+func TestProjectOfThePlatform(t *testing.T) {
+	for _, c := range []struct {
+		environ []string
+		want    string
+	}{
+		{with(outside, "GOOGLE_CLOUD_PROJECT=platform"), "platform"},
+		{with(outside, "GOOGLE_CLOUD_PROJECT=platform", "PUSHSINK_BIGTABLE_PROJECT="), "platform"},
+		{with(outside, "GOOGLE_CLOUD_PROJECT=platform", "PUSHSINK_BIGTABLE_PROJECT=own"), "own"},
+		{with(outside, "GOOGLE_CLOUD_PROJECT="), ""},
+	} {
+		s, err := load(c.environ)
+		if err != nil || s.bigtableConfig().Project != c.want {
+			t.Errorf("%q: error %v, want project %q", c.environ, err, c.want)
+		}
+	}
+	if s, err := load([]string{"GOOGLE_CLOUD_PROJECT=platform"}); err != nil || !s.Dev {
+		t.Errorf("GOOGLE_CLOUD_PROJECT alone: error %v, want dev mode", err)
+	}
+}
+
 // A name is refused with the nearest option, if one is near enough to be meant.
 func TestUnknownNames(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
@@ -426,6 +445,12 @@ func TestUnknownNames(t *testing.T) {
 		}
 		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", c.name, err, want)
+		}
+	}
+	for _, name := range []string{"PORT", "K_SERVICE", "BIGTABLE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"} {
+		_, err := load(with(outside, "PUSHSINK_"+name+"=1"))
+		if want := "PUSHSINK_" + name + ": no such option; " + name + " has no prefix"; err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("PUSHSINK_%s: error %v, want %q", name, err, want)
 		}
 	}
 	// The bare name of an option is somebody else's variable.

@@ -19,7 +19,7 @@ func run(ctx context.Context, environ, args []string, out io.Writer) error {
 	defer release()
 
 	if len(args) == 0 {
-		s, err := load(environ)
+		s, err := configure(environ)
 		if err != nil {
 			return err
 		}

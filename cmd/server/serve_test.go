@@ -197,6 +197,10 @@ func TestStartsThatAreRefused(t *testing.T) {
 		{"no routes file", real(t, bt, "PUSHSINK_ROUTES_FILE=/nowhere/routes.yaml"), []string{"PUSHSINK_ROUTES_FILE", "/nowhere/routes.yaml"}},
 		{"a bad routes file", real(t, bt, file(strings.Replace(telemetryRoutes, "data.temp", "data.(", 1))), []string{"routes.yaml:10:", "^"}},
 		{"no instance", append(real(t, bt), "PUSHSINK_BIGTABLE_INSTANCE="), []string{"telemetry", "PUSHSINK_BIGTABLE_INSTANCE"}},
+		{"all of it at once", append(real(t, bt), "PUSHSINK_BIGTABLE_INSTANCE=", "PUSHSINK_AUTH=", "PUSHSINK_MAX_BODY_BYTES=1"),
+			[]string{"3 problems", "PUSHSINK_BIGTABLE_INSTANCE", "PUSHSINK_AUTH: must be set", "PUSHSINK_MAX_BODY_BYTES=1"}},
+		{"options and the file", append(real(t, bt, file(strings.Replace(telemetryRoutes, "data.temp", "data.(", 1))), "PUSHSINK_AUTH="),
+			[]string{"1 problem\n", "PUSHSINK_AUTH: must be set", "routes.yaml:10:", "^"}},
 		{"a port that is taken", []string{"PORT=" + port}, []string{"PORT: ", port}},
 		{"a metrics port that is taken", []string{"PORT=0", "PUSHSINK_METRICS_PORT=" + port}, []string{"PUSHSINK_METRICS_PORT: ", port}},
 	} {

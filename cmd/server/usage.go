@@ -9,7 +9,7 @@ import (
 )
 
 const usageHead = `Usage: server              serve; with nothing configured, in dev mode
-       server check -routes FILE [-sample FILE]
+       server check -routes FILE [-sample FILE|-] [-route NAME]
                            compile a routes file and show what records become
        server ddl -routes FILE [-dialect googlesql|postgresql]
                            the statements that make the dedup tables of Spanner routes
@@ -24,8 +24,9 @@ value is as good as none, sizes are bytes, durations need a unit (10ms, 8s, 1h).
 
 const usageTail = `
 Without the prefix, as the platform sets them: PORT (8080; 0 = a free port), K_SERVICE,
-BIGTABLE_EMULATOR_HOST, SPANNER_EMULATOR_HOST, and PUBSUB_EMULATOR_HOST for dead letters
-(all refused where K_SERVICE is set).
+GOOGLE_CLOUD_PROJECT (where BIGTABLE_PROJECT is unset; alone it configures nothing), and the
+emulators' BIGTABLE_EMULATOR_HOST, SPANNER_EMULATOR_HOST and, for dead letters,
+PUBSUB_EMULATOR_HOST (refused where K_SERVICE is set).
 
 Dev mode: none of ROUTES_FILE, BIGTABLE_PROJECT, BIGTABLE_INSTANCE, SPANNER_DATABASE and
 K_SERVICE is set. The server then listens on loopback only, with a Bigtable of its own in
