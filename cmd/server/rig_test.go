@@ -30,7 +30,7 @@ type rig struct {
 	t     *testing.T
 	bt    *scripted.Server
 	srv   *server
-	port  *bufconn.Listener
+	port  *memoryPort
 	http  *http.Client
 	log   lockedBuffer
 	began time.Time
@@ -75,7 +75,7 @@ func inBubble(t *testing.T, c setup, do func(*rig)) {
 
 func newRig(t *testing.T, c setup) *rig {
 	t.Helper()
-	x := &rig{t: t, port: bufconn.Listen(1 << 20), began: time.Now()}
+	x := &rig{t: t, port: newMemoryPort(), began: time.Now()}
 	wire := bufconn.Listen(1 << 20)
 	c.service.Listener, c.service.Record = wire, true
 	x.bt = scripted.New(t, c.service)

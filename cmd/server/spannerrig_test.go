@@ -176,7 +176,7 @@ func inSpannerBubble(t *testing.T, c setup, replies []spannerReply, do func(*spa
 
 func newSpannerRig(t *testing.T, c setup, replies []spannerReply) *spannerRig {
 	t.Helper()
-	x := &spannerRig{&rig{t: t, port: bufconn.Listen(1 << 20), began: time.Now()}, &scriptedSpanner{replies: replies}}
+	x := &spannerRig{&rig{t: t, port: newMemoryPort(), began: time.Now()}, &scriptedSpanner{replies: replies}}
 	wire := bufconn.Listen(1 << 20)
 	service := grpc.NewServer()
 	sppb.RegisterSpannerServer(service, x.service)
