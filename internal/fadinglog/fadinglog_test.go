@@ -22,11 +22,11 @@ func TestDue(t *testing.T) {
 		if n, due := k.Due("b"); n != 1 || !due {
 			t.Errorf("another kind's first: number %d, due %v", n, due)
 		}
-		time.Sleep(Interval - 1)
+		time.Sleep(Interval - time.Nanosecond)
 		if _, due := k.Due("a"); due {
 			t.Errorf("due before %s", Interval)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if n, due := k.Due("a"); n != 22 || !due {
 			t.Errorf("after %s: number %d, due %v; want 22, true", Interval, n, due)
 		}
