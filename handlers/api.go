@@ -265,6 +265,10 @@ func (h *api) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		s := &statusWriter{ResponseWriter: w}
+		if r.ContentLength != 0 {
+			// net/http reads on in a body that the handler leaves, without any bound of its own.
+			_ = http.NewResponseController(w).SetReadDeadline(start.Add(h.limits.ReadBodyTimeout))
+		}
 		next.ServeHTTP(s, r)
 		if s.status == 0 {
 			refuse(s, r, http.StatusInternalServerError, "an internal error: no answer was given")

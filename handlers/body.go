@@ -44,6 +44,9 @@ type wire struct {
 	limit tooLargeError
 	n     int64
 	ended bool // the body was read to its end
+	// failed: a read did. Its deadline stays, so that net/http, which reads on in a body that
+	// has not ended, is not held up by the same client.
+	failed bool
 }
 
 func (b *wire) Read(p []byte) (int, error) {
@@ -58,9 +61,13 @@ func (b *wire) Read(p []byte) (int, error) {
 	// Not supported by a recorder in tests; a real connection always does.
 	_ = b.x.rc.SetReadDeadline(d)
 	n, err := b.body.Read(p)
-	// Between two reads the time is ours: on HTTP/2 a deadline that passes then breaks the
-	// rest of the body.
-	_ = b.x.rc.SetReadDeadline(time.Time{})
+	if err == nil || err == io.EOF {
+		// Between two reads the time is ours: on HTTP/2 a deadline that passes then breaks
+		// the rest of the body.
+		_ = b.x.rc.SetReadDeadline(time.Time{})
+	} else {
+		b.failed = true
+	}
 	b.n += int64(n)
 	if b.n > b.limit.limit {
 		return 0, &b.limit
@@ -186,15 +193,20 @@ func brokenUnless(err error) error {
 	return fmt.Errorf("%w: %w", errBroken, err)
 }
 
-// closeBody ends the reading. After it the wait for the write has no read deadline, which
-// would otherwise end the request's context when it passes.
+// closeBody ends the reading. After a whole body the wait for the write has no read
+// deadline, which would end the request's context when it passes. What is left of another
+// one has READ_BODY_TIMEOUT to arrive.
 func (x *exchange) closeBody() {
 	if x.content.close != nil {
 		x.content.close()
 		x.content.close = nil
 	}
-	if x.wire.ended {
+	switch {
+	case x.wire.x == nil || x.wire.failed:
+	case x.wire.ended:
 		_ = x.rc.SetReadDeadline(time.Time{})
+	default:
+		_ = x.rc.SetReadDeadline(time.Now().Add(x.h.limits.ReadBodyTimeout))
 	}
 }
 
