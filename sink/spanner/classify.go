@@ -177,7 +177,8 @@ func (r *Route) groupOutcome(s *status.Status) sink.Outcome {
 		o.Kind = sink.Transient
 	}
 	o.Err = fmt.Errorf("route %s: %s", r.target.name, name)
-	if text := safeText(nil, s); text != "" {
+	// What is said of one group may be about its rows, but for a permission or a method.
+	if text := safeText(nil, s); text != "" && o.Kind == sink.Fatal {
 		o.Err = fmt.Errorf("%w: %s", o.Err, text)
 	}
 	return o
