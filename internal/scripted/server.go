@@ -157,8 +157,8 @@ func (s *Server) resetLoop() {
 	for {
 		select {
 		case <-ticks.C:
-			s.Reset()
 			s.counters.resets.Add(1)
+			s.Reset()
 		case <-s.life.Done():
 			return
 		}
