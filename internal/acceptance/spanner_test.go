@@ -171,7 +171,10 @@ func TestSpannerEarthquakes(t *testing.T) {
 	for _, method := range spannerMethods {
 		t.Run(method, func(t *testing.T) {
 			database := e.Database(t, spannerQuakeTable)
-			s := startSpanner(t, e, database, spannerQuakeRoutes, map[string]string{"PUSHSINK_SPANNER_WRITE_METHOD": method})
+			s := startSpanner(t, e, database, spannerQuakeRoutes, map[string]string{"PUSHSINK_SPANNER_WRITE_METHOD": method,
+				// The emulator takes one transaction at a time: a batch of hundreds may be longer
+				// under way than a record waits for room by default.
+				"PUSHSINK_WRITER_ADMISSION_TIMEOUT": "30s"})
 			for range 2 { // the second time changes nothing
 				response, err := client.Post(s.URL+"/v1/routes/quakes/records", "application/x-ndjson", bytes.NewReader(input))
 				if err != nil {
