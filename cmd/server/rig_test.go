@@ -89,6 +89,13 @@ func newRig(t *testing.T, c setup) *rig {
 	environ = append(environ, "PUSHSINK_ROUTES_FILE="+write(t, "routes.yaml", c.routes), "PUSHSINK_AUTH=none",
 		"PUSHSINK_BIGTABLE_PROJECT=p", "PUSHSINK_BIGTABLE_INSTANCE=instance")
 
+	x.start(t, environ, wire.DialContext)
+	return x
+}
+
+// start composes the server from environ and opens it. dial reaches its scripted service.
+func (x *rig) start(t *testing.T, environ []string, dial func(context.Context) (net.Conn, error)) {
+	t.Helper()
 	s, err := load(unsetForced(environ))
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +104,7 @@ func newRig(t *testing.T, c setup) *rig {
 	x.srv = newServer(s, &x.log)
 	x.srv.listener = x.port
 	x.srv.dial = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		return wire.DialContext(ctx)
+		return dial(ctx)
 	})}
 	transport := &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return x.port.DialContext(ctx) },
@@ -111,7 +118,6 @@ func newRig(t *testing.T, c setup) *rig {
 	if err := x.srv.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return x
 }
 
 // at is how long the rig runs.

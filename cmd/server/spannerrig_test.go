@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -189,28 +187,7 @@ func newSpannerRig(t *testing.T, c setup, replies []spannerReply) *spannerRig {
 	}
 	environ = append(environ, "PUSHSINK_ROUTES_FILE="+write(t, "routes.yaml", spannerRoutes), "PUSHSINK_AUTH=none",
 		"PUSHSINK_SPANNER_DATABASE=projects/p/instances/i/databases/d")
-	s, err := load(unsetForced(environ))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resetForced(s)
-	x.srv = newServer(s, &x.log)
-	x.srv.listener = x.port
-	x.srv.dial = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		return wire.DialContext(ctx)
-	})}
-	transport := &http.Transport{
-		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return x.port.DialContext(ctx) },
-		MaxIdleConnsPerHost: 1000,
-	}
-	x.http = &http.Client{Transport: transport}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		x.srv.stop()
-	})
-	if err := x.srv.open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	x.start(t, environ, wire.DialContext)
 	return x
 }
 
