@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race emulators lint fuzz soak bench options-mutate
+.PHONY: help build test race emulators lint lint-openapi fuzz soak bench options-mutate
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,6 +26,9 @@ lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+
+lint-openapi: ## the linter of openapi.yaml, pinned; needs Node 20
+	bash .ci/openapi
 
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	FUZZTIME=$(FUZZTIME) bash .ci/fuzz

@@ -136,7 +136,12 @@ func (h *api) handler(auth func(http.Handler) http.Handler) http.Handler {
 		refuse(w, r, http.StatusNotFound, "no such path")
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Allow", strings.Join(allowed(r, req), ", "))
+		methods := allowed(r, req)
+		if len(methods) == 0 { // the router asks no further where it does not know the method
+			refuse(w, req, http.StatusNotFound, "no such path")
+			return
+		}
+		w.Header().Set("Allow", strings.Join(methods, ", "))
 		refuse(w, req, http.StatusMethodNotAllowed, "method not allowed on this path")
 	})
 	return r

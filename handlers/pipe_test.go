@@ -65,7 +65,7 @@ func (p *pipes) client(h2 bool) *http.Client {
 	protocols.SetUnencryptedHTTP2(h2)
 	tr := &http.Transport{DialContext: p.dial, Protocols: protocols, DisableCompression: true}
 	p.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: checked{p.t, tr}}
+	return &http.Client{Transport: tr}
 }
 
 // paced is a body that waits before each of its pieces.

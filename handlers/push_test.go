@@ -145,7 +145,7 @@ func TestSHUT03PanicsNeverAcknowledge(t *testing.T) {
 func TestNoAnswerIsNoAcknowledgement(t *testing.T) {
 	f := newFixture(t)
 	h := f.api.observe(f.api.recovered(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
-	f.server.Config.Handler = h
+	f.server.Config.Handler = heldTo(t, h)
 	resp, err := (&http.Client{Transport: &http.Transport{}}).Get(f.server.URL)
 	if err != nil {
 		t.Fatal(err)

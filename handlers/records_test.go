@@ -478,7 +478,7 @@ func FuzzNDJSON(f *testing.F) {
 		r.Header.Set("Content-Type", "application/x-ndjson")
 		r.ContentLength = -1
 		rec := newRecorder()
-		handler.ServeHTTP(rec, r)
+		heldTo(t, handler).ServeHTTP(rec, r)
 
 		var want []string
 		tooLarge, received := 0, 0

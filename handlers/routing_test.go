@@ -21,6 +21,7 @@ func bearer(next http.Handler) http.Handler {
 		case "Bearer other":
 			Refuse(w, r, http.StatusForbidden, "email not allowed (AUTH_EMAILS)")
 		default:
+			w.Header().Set("WWW-Authenticate", "Bearer")
 			Refuse(w, r, http.StatusUnauthorized, "no bearer token")
 		}
 	})
@@ -113,6 +114,7 @@ func TestRouting(t *testing.T) {
 		{"POST", "/v1/routes//push", 404, "", ""},
 		{"POST", "/v1/routes/r/push/", 404, "", "unmatched"},
 		{"GET", "/healthz", 404, "", "unmatched"},
+		{"BREW", "/no/such/path", 404, "", "unmatched"},
 		{"GET", "/health/routes/none", 404, "", "/health/routes/{route}"},
 		{"GET", "/v1/routes/r/rows", 404, "", "/v1/routes/{route}/rows"},
 		{"POST", "/v1/routes/%72/push", 400, "", "/v1/routes/{route}/push"},

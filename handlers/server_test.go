@@ -209,7 +209,7 @@ func TestRUN03BothProtocolsOnOnePort(t *testing.T) {
 		p.SetUnencryptedHTTP2(h2)
 		tr := &http.Transport{Protocols: p, DisableCompression: true}
 		defer tr.CloseIdleConnections()
-		c := &http.Client{Transport: checked{t, tr}}
+		c := &http.Client{Transport: tr}
 		send := func(body string, header ...string) answer {
 			resp, err := c.Do(f.request("POST", "/v1/routes/r/push", body, header...))
 			if err != nil {
@@ -255,7 +255,7 @@ func TestSRV07Headers(t *testing.T) {
 		p.SetUnencryptedHTTP2(h2)
 		tr := &http.Transport{Protocols: p, DisableCompression: true}
 		defer tr.CloseIdleConnections()
-		c := &http.Client{Transport: checked{t, tr}}
+		c := &http.Client{Transport: tr}
 		raw := newFixture(t)
 		r := raw.request("POST", "/v1/routes/r/push", `{"id":"a"}`, metadata...)
 		for i := range 100 {
