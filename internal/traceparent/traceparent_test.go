@@ -57,6 +57,12 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		if strings.HasPrefix(text, "00-") && len(text) > length {
+			if Parse(text).IsValid() {
+				t.Errorf("%q is longer than version 00 is", text) // the propagator allows one more dash
+			}
+			return
+		}
 		want := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": text}))
 		if got := Parse(text); got.IsValid() != want.IsValid() || got.IsValid() && got.IsSampled() != want.IsSampled() {
 			t.Errorf("%q: %+v, the propagator reads %+v", text, got, want)
