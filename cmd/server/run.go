@@ -68,11 +68,19 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// version is the module's version and commit, as the build recorded them.
+// release is the version that a build without version control names: the image's, by
+// -ldflags "-X main.release=v1.2.3". Nothing else sets it.
+var release string
+
+// version is the release, or else the module's version and commit as the build recorded
+// them, and Go's version.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
+	}
+	if release != "" {
+		return release + " " + info.GoVersion
 	}
 	text := info.Main.Version
 	for _, setting := range info.Settings {
