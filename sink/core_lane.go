@@ -285,6 +285,7 @@ type request struct {
 	bytes     int64
 	cost      int
 	mutations int
+	attempt   int     // the most that one of items has had, this one included
 	cohort    *cohort // nil: an ordinary batch
 	started   time.Time
 	links     links[request]
@@ -374,6 +375,7 @@ func (c *core) take(l *lane, r *request, it *item) {
 	r.bytes += it.e.Bytes
 	r.cost += it.e.Cost
 	r.mutations += it.e.Mutations
+	r.attempt = max(r.attempt, 1+it.tries+it.missed)
 }
 
 // buffer is the reverse of take, for an entry that is to be sent again. It goes to the

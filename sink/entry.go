@@ -35,6 +35,9 @@ type Entry struct {
 	Mutations int
 	// Payload is private to the adapter that made it.
 	Payload any
+	// Origin is private to Options.Tracer and to whoever submits: the span that asked for
+	// the entry. nil = it is not traced.
+	Origin any
 }
 
 // Backend does the I/O of one kind of sink. Its methods are called from goroutines that

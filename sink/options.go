@@ -57,6 +57,8 @@ type Options struct {
 
 	// Observer is told of every backend request; nil = nobody, at no cost.
 	Observer Observer
+	// Tracer stands around every backend request; nil = nobody, at no cost.
+	Tracer Tracer
 }
 
 // DefaultBigtableOptions are the defaults of a Bigtable sink's writer.

@@ -261,17 +261,33 @@ func (w *Writer) write(r *request) (work, bool) {
 	}
 	var outs []Outcome
 	var slow bool
+	var end func(RequestStats)
 	broken := guard(func() {
 		ctx, cancel := context.WithTimeout(w.ctx, w.o.AttemptTimeout)
 		defer cancel()
-		outs = w.backend.Write(ctx, r.lane.dest, r.batch)
+		traced := ctx
+		if w.o.Tracer != nil {
+			traced, end = w.trace(ctx, r)
+		}
+		outs = w.backend.Write(traced, r.lane.dest, r.batch)
 		slow = undecidedByTimeout(ctx, outs)
 	})
 	if w.o.Observer != nil {
 		guard(func() { w.o.Observer.Request(summary(r, outs, broken)) })
 	}
+	if end != nil {
+		guard(func() { end(summary(r, outs, broken)) })
+	}
 	clear(r.batch)
 	return w.done(func(now time.Time) { w.core.wrote(now, r, outs, broken, slow) })
+}
+
+// trace lets the Tracer begin.
+func (w *Writer) trace(ctx context.Context, r *request) (traced context.Context, end func(RequestStats)) {
+	if broken := guard(func() { traced, end = w.o.Tracer.Begin(ctx, r.lane.dest, r.batch) }); broken != nil || traced == nil {
+		return ctx, nil
+	}
+	return traced, end
 }
 
 // undecidedByTimeout: the attempt's own timeout ended it for at least one entry.
