@@ -34,6 +34,7 @@ type api struct {
 	metrics     http.Handler
 
 	arrivals   arrivals
+	reading    reading
 	budget     budget
 	buffers    buffers
 	codecs     codecs
@@ -78,6 +79,9 @@ func newAPI(c Config) *api {
 		h.arrivals.now = time.Now
 	}
 	h.budget.max, h.budget.observer = c.Limits.BodyBytesInFlight, h.observer
+	if c.Process.Reading != nil {
+		context.AfterFunc(c.Process.Reading, h.reading.end)
+	}
 	for _, r := range c.Routes {
 		rt := &route{Route: r, mapper: r.Mapper, maxAge: maxAges(r.Bigtable)}
 		if rt.mapper == nil {

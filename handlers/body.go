@@ -36,7 +36,7 @@ func (e *tooLargeError) Error() string {
 }
 
 // wire reads the request's body as it travels: every read gets READ_BODY_TIMEOUT and no more
-// than the request's deadline or a drain's, and what passes is held to the cap before
+// than the request's deadline, ends with a drain's reading, and what passes is held to the cap before
 // decompression.
 type wire struct {
 	x     *exchange
@@ -55,12 +55,13 @@ func (b *wire) Read(p []byte) (int, error) {
 	if late {
 		d = b.x.deadline
 	}
-	if until := b.x.h.readUntil(); !until.IsZero() && d.After(until) {
-		d = until
-	}
 	// Not supported by a recorder in tests; a real connection always does.
 	_ = b.x.rc.SetReadDeadline(d)
-	n, err := b.body.Read(p)
+	if !b.x.h.reading.begin(b) {
+		b.failed = true
+		return 0, errDraining
+	}
+	n, err := b.read(p)
 	if err == nil || err == io.EOF {
 		// Between two reads the time is ours: on HTTP/2 a deadline that passes then breaks
 		// the rest of the body.
@@ -76,8 +77,7 @@ func (b *wire) Read(p []byte) (int, error) {
 	case err == nil:
 	case err == io.EOF:
 		b.ended = true
-	case b.drained():
-		// Also where the read began before the drain, and the server broke it off.
+	case b.x.h.reading.hasEnded():
 		err = errDraining
 	case errors.Is(err, os.ErrDeadlineExceeded) && late:
 		err = errLate
@@ -89,18 +89,10 @@ func (b *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drained reports that a drain ended the reading of bodies.
-func (b *wire) drained() bool {
-	until := b.x.h.readUntil()
-	return !until.IsZero() && !time.Now().Before(until)
-}
-
-// readUntil is when the reading of bodies ends; zero = it does not.
-func (h *api) readUntil() time.Time {
-	if h.process.ReadUntil == nil {
-		return time.Time{}
-	}
-	return h.process.ReadUntil()
+// read is one read that a drain may end.
+func (b *wire) read(p []byte) (int, error) {
+	defer b.x.h.reading.done(b)
+	return b.body.Read(p)
 }
 
 // content is the body's content: decompressed, held to the cap, and charged to the budget as

@@ -49,9 +49,9 @@ type Process struct {
 	Warm func() bool
 	// Draining reports that SIGTERM came: ready is false from then on.
 	Draining func() bool
-	// ReadUntil is when a drain ends the reading of request bodies; zero while none runs.
-	// What is read later, and what was being read then, is answered 503.
-	ReadUntil func() time.Time
+	// Reading ends when a drain ends the reading of request bodies: what is read later, and
+	// what is being read then, is answered 503. nil = it never ends.
+	Reading context.Context
 	// Problems says by route's name why it cannot be written to, found outside the writer: a
 	// backend out of reach at start. "" = every route.
 	Problems func() map[string]string

@@ -4,26 +4,15 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// conns are the open connections of an http.Server, to end the reading of bodies that
-// would outlast a shutdown.
+// conns are the open connections of an http.Server, to end those that no handler has a
+// request of: http.Server.Shutdown waits for a client that sends its headers slowly.
 type conns struct {
 	// mu guards open.
 	mu   sync.Mutex
 	open map[net.Conn]struct{}
-	// until is when the reading of bodies ends, once a drain has set it.
-	until atomic.Pointer[time.Time]
-}
-
-// readUntil is handlers.Process's.
-func (c *conns) readUntil() time.Time {
-	if at := c.until.Load(); at != nil {
-		return *at
-	}
-	return time.Time{}
 }
 
 // track is an http.Server's ConnState.
@@ -41,9 +30,8 @@ func (c *conns) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// stopReading makes every read of an open connection fail from now on, so that a request
-// whose body still arrives is answered. It also ends the context of a request that waits
-// for its write: call it after the writer's drain has ended.
+// stopReading makes every read of an open connection fail from now on. On HTTP/2 that ends
+// all its streams unanswered, so call it once the handlers have returned.
 func (c *conns) stopReading() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -46,12 +46,14 @@ func (srv *server) open(ctx context.Context) error {
 	}
 	checks, end := context.WithCancel(context.WithoutCancel(ctx))
 	srv.endChecks = end
+	reading, end := context.WithCancel(context.WithoutCancel(ctx))
+	srv.endReading = end
 	srv.ready = newReadiness(checks, srv.logger, srv.check)
 
 	config := handlers.Config{
 		Routes: routes, Default: def,
 		Limits: s.limits(), Auth: handlers.NoAuth, Expose: s.expose(),
-		Process:  handlers.Process{Warm: srv.ready.Warm, Draining: srv.ready.Draining, ReadUntil: srv.conns.readUntil, Problems: srv.ready.Problems},
+		Process:  handlers.Process{Warm: srv.ready.Warm, Draining: srv.ready.Draining, Reading: reading, Problems: srv.ready.Problems},
 		Observer: observer, Logger: srv.logger,
 	}
 	if srv.letters != nil {

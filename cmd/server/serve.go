@@ -39,10 +39,11 @@ type server struct {
 	found     causes // by the last check; only checks, one at a time, use it
 	endChecks context.CancelFunc
 
-	http     *http.Server
-	conns    conns
-	listener net.Listener
-	served   chan error
+	http       *http.Server
+	endReading context.CancelFunc // of request bodies
+	conns      conns
+	listener   net.Listener
+	served     chan error
 }
 
 func newServer(s *settings, out io.Writer) *server {

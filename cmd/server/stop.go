@@ -38,18 +38,21 @@ func (srv *server) stop() error {
 			for _, out := range srv.outlets.list() {
 				out.writer.Drain(s.began.Add(budget * 5 / 8))
 			}
-			reading := s.began.Add(budget * 6 / 8)
-			srv.conns.until.Store(&reading)
-			// Twice, since each begins to look at once and then less and less often.
-			first, cancel := context.WithDeadline(ctx, reading)
-			defer cancel()
-			if srv.http.Shutdown(first) == nil {
+			// Shutdown begins to look at once, and then less and less often: each wait is its own.
+			until := func(sixteenths time.Duration) error {
+				ctx, cancel := context.WithDeadline(ctx, s.began.Add(budget*sixteenths/16))
+				defer cancel()
+				return srv.http.Shutdown(ctx)
+			}
+			if until(12) == nil {
+				return nil
+			}
+			srv.endReading() // the handlers of bodies that still arrive answer 503 now
+			if until(13) == nil {
 				return nil
 			}
 			srv.conns.stopReading()
-			last, cancel := context.WithDeadline(ctx, s.began.Add(budget*7/8))
-			defer cancel()
-			err := srv.http.Shutdown(last)
+			err := until(14)
 			if err != nil {
 				_ = srv.http.Close() // of connections that are broken off anyway
 			}
