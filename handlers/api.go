@@ -245,9 +245,10 @@ func (h *api) logPanic(ctx context.Context, p any) {
 	h.log.ErrorContext(ctx, "panic in a request", attrs...)
 }
 
-// statusWriter remembers the status of the answer.
+// statusWriter remembers the status of the answer, and when the headers were read.
 type statusWriter struct {
 	http.ResponseWriter
+	start  time.Time
 	status int // 0 = nothing was written
 }
 
@@ -273,7 +274,7 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (h *api) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		s := &statusWriter{ResponseWriter: w}
+		s := &statusWriter{ResponseWriter: w, start: start}
 		if r.ContentLength != 0 {
 			// net/http reads on in a body that the handler leaves, without any bound of its own.
 			_ = http.NewResponseController(w).SetReadDeadline(start.Add(h.limits.ReadBodyTimeout))

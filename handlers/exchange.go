@@ -24,11 +24,15 @@ type exchange struct {
 	content content
 }
 
-// begin starts an exchange whose deadline is timeout from now, which is when the headers
-// were read. The caller defers end.
+// begin starts an exchange whose deadline is timeout from when the headers were read, a wait
+// for the keys of its token included. The caller defers end.
 func (h *api) begin(w http.ResponseWriter, r *http.Request, timeout time.Duration) *exchange {
 	x := &exchange{h: h, w: w, r: r, rc: http.NewResponseController(w)}
-	x.deadline = time.Now().Add(timeout)
+	start := time.Now()
+	if s, ok := w.(*statusWriter); ok {
+		start = s.start
+	}
+	x.deadline = start.Add(timeout)
 	x.ctx, x.cancel = context.WithDeadline(r.Context(), x.deadline)
 	return x
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/pushsink/pushsink/auth"
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
 )
@@ -254,6 +255,12 @@ func (c *counts) Records(_ string, r Result, code schema.Code, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.records[strings.TrimSpace(string(r)+" "+string(code))] += n
+}
+
+func (c *counts) AuthRefused(reason auth.Reason) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests["refused "+string(reason)]++
 }
 
 func (c *counts) BodyBytes(d int64) {

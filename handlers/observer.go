@@ -3,6 +3,7 @@ package handlers
 import (
 	"time"
 
+	"github.com/pushsink/pushsink/auth"
 	"github.com/pushsink/pushsink/schema"
 )
 
@@ -23,6 +24,8 @@ type Observer interface {
 	// Late is called for each record that was written with a cell older than the maxAge of
 	// its family: it is acknowledged, and the sink may collect it at once.
 	Late(route string)
+	// AuthRefused is called for each request that was not let in.
+	AuthRefused(reason auth.Reason)
 	// BodyBytes tells a change of the bytes charged to BODY_BYTES_IN_FLIGHT.
 	BodyBytes(delta int64)
 }
@@ -49,4 +52,5 @@ func (noObserver) Request(string, string, string, int, time.Duration) {}
 func (noObserver) Durable(string, time.Duration)                      {}
 func (noObserver) Late(string)                                        {}
 func (noObserver) Records(string, Result, schema.Code, int)           {}
+func (noObserver) AuthRefused(auth.Reason)                            {}
 func (noObserver) BodyBytes(int64)                                    {}

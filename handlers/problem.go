@@ -3,6 +3,7 @@ package handlers
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -57,8 +58,13 @@ func (p *problem) send(w http.ResponseWriter) {
 
 // refuse answers before the body was read.
 func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	refuseFor(w, r, status, detail, 0)
+}
+
+// refuseFor is refuse with the time after which to try again, where status has one.
+func refuseFor(w http.ResponseWriter, r *http.Request, status int, detail string, after time.Duration) {
 	leaveBody(w, r)
-	setRetryAfter(w.Header(), status, 0)
+	setRetryAfter(w.Header(), status, after)
 	p := problem{status: status, detail: detail}
 	switch status {
 	case http.StatusUnsupportedMediaType:
@@ -69,12 +75,6 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
 		p.code = schema.Internal
 	}
 	p.send(w)
-}
-
-// Refuse answers status with an RFC 9457 problem before the body is read, for the
-// authentication middleware. detail must not hold a token.
-func Refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	refuse(w, r, status, detail)
 }
 
 func setNoStore(h http.Header) {

@@ -19,10 +19,10 @@ func bearer(next http.Handler) http.Handler {
 		case "Bearer good":
 			next.ServeHTTP(w, r)
 		case "Bearer other":
-			Refuse(w, r, http.StatusForbidden, "email not allowed (AUTH_EMAILS)")
+			refuse(w, r, http.StatusForbidden, "email not allowed (AUTH_EMAILS)")
 		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			Refuse(w, r, http.StatusUnauthorized, "no bearer token")
+			refuse(w, r, http.StatusUnauthorized, "no bearer token")
 		}
 	})
 }

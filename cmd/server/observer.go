@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/pushsink/pushsink/auth"
 	"github.com/pushsink/pushsink/handlers"
 	"github.com/pushsink/pushsink/schema"
 )
@@ -21,11 +22,13 @@ type observer struct {
 	records  metric.Int64Counter
 	durable  metric.Float64Histogram
 	late     metric.Int64Counter
+	refused  metric.Int64Counter
 	body     metric.Int64UpDownCounter
 
 	requestSets sync.Map // requestLabels -> metric.MeasurementOption
 	recordSets  sync.Map // recordLabels -> metric.MeasurementOption
 	routeSets   sync.Map // name -> metric.MeasurementOption
+	authSets    sync.Map // auth.Reason -> metric.MeasurementOption
 }
 
 type requestLabels struct {
@@ -61,6 +64,9 @@ func newObserver(meter metric.Meter) (*observer, error) {
 	if o.late, err = meter.Int64Counter("pushsink.records.late", metric.WithDescription("Records written with a cell older than its family's maxAge.")); err != nil {
 		return nil, err
 	}
+	if o.refused, err = meter.Int64Counter("pushsink.auth.refusals", metric.WithDescription("Requests that were not let in, by reason.")); err != nil {
+		return nil, err
+	}
 	if o.body, err = meter.Int64UpDownCounter("pushsink.http.body.held", metric.WithUnit("By"),
 		metric.WithDescription("Bytes of request bodies held, bounded by BODY_BYTES_IN_FLIGHT.")); err != nil {
 		return nil, err
@@ -91,6 +97,12 @@ func (o *observer) Late(route string) { o.late.Add(context.Background(), 1, o.of
 
 func (o *observer) ofRoute(name string) metric.MeasurementOption {
 	return kept(&o.routeSets, name, func(name string) attribute.Set { return attribute.NewSet(attribute.String("route", name)) })
+}
+
+func (o *observer) AuthRefused(reason auth.Reason) {
+	o.refused.Add(context.Background(), 1, kept(&o.authSets, reason, func(r auth.Reason) attribute.Set {
+		return attribute.NewSet(attribute.String("reason", string(r)))
+	}))
 }
 
 func (o *observer) BodyBytes(delta int64) { o.body.Add(context.Background(), delta) }
