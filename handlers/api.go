@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pushsink/pushsink"
 	"github.com/pushsink/pushsink/internal/fadinglog"
+	"github.com/pushsink/pushsink/internal/traceparent"
 	"github.com/pushsink/pushsink/schema"
 )
 
@@ -29,6 +31,7 @@ type api struct {
 	deadLetters DeadLetters
 	process     Process
 	observer    Observer
+	tracing     Tracing // nil = nothing is traced
 	log         *slog.Logger
 	console     http.Handler
 	metrics     http.Handler
@@ -64,6 +67,7 @@ func newAPI(c Config) *api {
 		deadLetters: c.DeadLetters,
 		process:     c.Process,
 		observer:    c.Observer,
+		tracing:     c.Tracing,
 		log:         c.Logger,
 		console:     c.Console,
 		metrics:     c.Metrics,
@@ -225,7 +229,7 @@ func (h *api) recovered(next http.Handler) http.Handler {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			h.logPanic(r.Context(), p)
+			h.logPanic(&traceparent.Context{Context: r.Context(), Header: r.Header}, p)
 			if s, ok := w.(*statusWriter); !ok || s.status != 0 {
 				panic(http.ErrAbortHandler)
 			}
@@ -249,8 +253,12 @@ func (h *api) logPanic(ctx context.Context, p any) {
 type statusWriter struct {
 	http.ResponseWriter
 	start  time.Time
-	status int // 0 = nothing was written
+	status int        // 0 = nothing was written
+	span   trace.Span // nil = the request is not traced
 }
+
+// unmatched stands for the pattern of a path that is none of ours.
+const unmatched = "unmatched"
 
 func (w *statusWriter) WriteHeader(status int) {
 	if w.status == 0 && status >= 200 {
@@ -275,6 +283,12 @@ func (h *api) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		s := &statusWriter{ResponseWriter: w, start: start}
+		if h.tracing != nil {
+			if ctx, span := h.tracing.Begin(r); span != nil {
+				r, s.span = r.WithContext(ctx), span
+				defer s.abandonSpan()
+			}
+		}
 		if r.ContentLength != 0 {
 			// net/http reads on in a body that the handler leaves, without any bound of its own.
 			_ = http.NewResponseController(w).SetReadDeadline(start.Add(h.limits.ReadBodyTimeout))
@@ -283,7 +297,7 @@ func (h *api) observe(next http.Handler) http.Handler {
 		if s.status == 0 {
 			refuse(s, r, http.StatusInternalServerError, "an internal error: no answer was given")
 		}
-		pattern := "unmatched"
+		pattern := unmatched
 		if s.status != http.StatusNotFound || chi.URLParam(r, "route") != "" {
 			if p := chi.RouteContext(r.Context()).RoutePattern(); p != "" {
 				pattern = p
@@ -300,6 +314,9 @@ func (h *api) observe(next http.Handler) http.Handler {
 			name = h.def.Name
 		}
 		h.observer.Request(pattern, name, method, s.status, time.Since(start))
+		if s.span != nil {
+			s.endSpan(r, pattern, name, method)
+		}
 	})
 }
 

@@ -31,6 +31,7 @@ type Config struct {
 	// Process is what the probes report beside the writers' own state.
 	Process  Process
 	Observer Observer     // nil = nothing is counted
+	Tracing  Tracing      // nil = nothing is traced
 	Logger   *slog.Logger // nil = slog.Default()
 	// Now gives arrival times; nil = time.Now.
 	Now func() time.Time

@@ -4,6 +4,10 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/pushsink/pushsink/internal/traceparent"
 )
 
 // exchange is one request and its answer. It lives on the request's goroutine.
@@ -13,6 +17,9 @@ type exchange struct {
 	r   *http.Request
 	rc  *http.ResponseController
 	ctx context.Context
+	// request stands below ctx, so that a log line finds the trace that the request is in.
+	request traceparent.Context
+	span    trace.Span // nil = the request is not traced
 	// deadline is absolute, counted from the headers; ctx ends with it.
 	deadline time.Time
 	cancel   context.CancelFunc
@@ -30,10 +37,11 @@ func (h *api) begin(w http.ResponseWriter, r *http.Request, timeout time.Duratio
 	x := &exchange{h: h, w: w, r: r, rc: http.NewResponseController(w)}
 	start := time.Now()
 	if s, ok := w.(*statusWriter); ok {
-		start = s.start
+		start, x.span = s.start, s.span
 	}
 	x.deadline = start.Add(timeout)
-	x.ctx, x.cancel = context.WithDeadline(r.Context(), x.deadline)
+	x.request = traceparent.Context{Context: r.Context(), Header: r.Header}
+	x.ctx, x.cancel = context.WithDeadline(&x.request, x.deadline)
 	return x
 }
 

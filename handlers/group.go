@@ -87,10 +87,16 @@ func (it *item) decline(err error) {
 }
 
 // submit hands the group's entries to the writer.
-func (g *group) submit(ctx context.Context, rt *route) {
-	if len(g.entries) > 0 {
-		g.ticket = rt.Writer.Submit(ctx, g.entries)
+func (g *group) submit(x *exchange, rt *route) {
+	if len(g.entries) == 0 {
+		return
 	}
+	if x.span != nil {
+		for i := range g.entries {
+			g.entries[i].Origin = x.span
+		}
+	}
+	g.ticket = rt.Writer.Submit(x.ctx, g.entries)
 }
 
 // forget lets go of what the records came as, once they are admitted: nothing counts it any

@@ -55,7 +55,7 @@ func (h *api) servePush(w http.ResponseWriter, r *http.Request, rt *route) {
 	}
 
 	h.prepare(rt, &d.group, it)
-	d.group.submit(x.ctx, rt)
+	d.group.submit(x, rt)
 	if d.group.ticket != nil {
 		d.group.ticket.Admitted()
 	}
@@ -86,6 +86,9 @@ func (x *exchange) readRecord(rt *route, d *delivery, it *item) error {
 	var bad *schema.Error
 	if d.group.buf, bad = x.h.decodePush(rt, x.r.Header, d, body, it); bad != nil {
 		return bad
+	}
+	if x.span != nil {
+		describeMessage(x.span, &it.rec)
 	}
 	return nil
 }

@@ -221,7 +221,7 @@ func (b *run) put(g *group) {
 			b.h.prepare(b.rt, g, it)
 		}
 	}
-	g.submit(b.x.ctx, b.rt)
+	g.submit(b.x, b.rt)
 	admitted := g.ticket == nil || g.ticket.Admitted()
 	b.x.release(g.bytes)
 	if g.forget(b.rt) && g.buf != nil {

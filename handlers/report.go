@@ -163,6 +163,9 @@ func (x *exchange) answer(p *report, k kind, cause error) {
 	if !x.wire.ended {
 		leaveBody(x.w, x.r)
 	}
+	if x.span != nil && status < 300 {
+		p.describe(x.span, "")
+	}
 	if status == http.StatusNoContent {
 		x.w.WriteHeader(status)
 		return
@@ -179,6 +182,9 @@ func (x *exchange) answer(p *report, k kind, cause error) {
 		return
 	}
 	code, detail, pointer := p.reason(status, cause)
+	if x.span != nil {
+		p.describe(x.span, code)
+	}
 	e := problem{status: status, code: code, detail: detail, pointer: pointer, batch: p}
 	e.send(x.w)
 }
