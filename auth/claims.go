@@ -26,25 +26,31 @@ type claims struct {
 func (c *claims) allowed(config *Config, now time.Time) *Refusal {
 	refuse := func(reason Reason, detail string) *Refusal { return &Refusal{Reason: reason, Detail: detail} }
 	if !slices.Contains(config.Issuers, c.Issuer) {
-		return refuse(Issuer, "the token's iss is not in PUSHSINK_AUTH_ISSUERS")
+		return refuse(Issuer, "the token's issuer is not accepted (AUTH_ISSUERS)")
 	}
 	if !slices.ContainsFunc(c.Audience, func(aud string) bool { return slices.Contains(config.Audiences, aud) }) {
-		return refuse(Audience, "the token's aud is not in PUSHSINK_AUTH_AUDIENCES")
+		return refuse(Audience, "the token's audience is not accepted (AUTH_AUDIENCES)")
 	}
-	if c.Expiry == nil || !now.Before(c.Expiry.Time().Add(leeway)) {
-		return refuse(Expired, "the token has expired, or has no exp")
+	if c.Expiry == nil {
+		return refuse(Expired, "the token has no exp")
 	}
-	if c.IssuedAt == nil || c.IssuedAt.Time().After(now.Add(leeway)) {
-		return refuse(IssuedAt, "the token's iat is in the future, or missing")
+	if !now.Before(c.Expiry.Time().Add(leeway)) {
+		return refuse(Expired, "the token is expired")
+	}
+	if c.IssuedAt == nil {
+		return refuse(IssuedAt, "the token has no iat")
+	}
+	if c.IssuedAt.Time().After(now.Add(leeway)) {
+		return refuse(IssuedAt, "the token was issued in the future (iat)")
 	}
 	if c.NotBefore != nil && c.NotBefore.Time().After(now.Add(leeway)) {
 		return refuse(NotBefore, "the token is not valid yet (nbf)")
 	}
 	if email, ok := c.Email.(string); !ok || !slices.Contains(config.Emails, email) {
-		return refuse(Email, "the token's email is not in PUSHSINK_AUTH_EMAILS")
+		return refuse(Email, "email not allowed (AUTH_EMAILS)")
 	}
 	if verified, ok := c.EmailVerified.(bool); !ok || !verified {
-		return refuse(EmailVerified, "the token's email_verified is not true")
+		return refuse(EmailVerified, "email_verified is not true")
 	}
 	return nil
 }

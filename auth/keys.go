@@ -92,7 +92,7 @@ func (k *keySet) lookup(ctx context.Context, kid string) (*rsa.PublicKey, *Refus
 	case ended && !k.failing && age < keptFor:
 		return nil, &Refusal{Reason: UnknownKey, Detail: "the token's key (kid) is not among its issuer's"}
 	default:
-		return nil, &Refusal{Reason: Unavailable, Detail: "the keys of the token's issuer cannot be fetched (PUSHSINK_AUTH_JWKS_URL)",
+		return nil, &Refusal{Reason: Unavailable, Detail: "the keys of the tokens' issuer are out of reach (AUTH_JWKS_URL)",
 			RetryAfter: max(retryDelay, k.retry.Sub(now))}
 	}
 }

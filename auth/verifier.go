@@ -94,7 +94,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) *Refusal {
 // verify is Verify of a token that is not remembered.
 func (v *Verifier) verify(ctx context.Context, token string, sum tokenSum) *Refusal {
 	if strings.HasSuffix(token, removed) {
-		return &Refusal{Reason: SignatureRemoved, Detail: "the platform checked this token and removed its signature, so it cannot be verified again: set PUSHSINK_AUTH=cloudrun"}
+		return &Refusal{Reason: SignatureRemoved, Detail: "the token's signature was removed by the platform, which checked it: use AUTH=cloudrun"}
 	}
 	if !compactForm(token) {
 		return &Refusal{Reason: Malformed, Detail: "the token is no signed JWT"}
