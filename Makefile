@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race emulators lint lint-openapi fuzz soak bench options-mutate
+.PHONY: help build test race emulators lint lint-openapi fuzz soak bench demo options-mutate
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,6 +38,10 @@ soak: ## the acceptance tests at full size, some 5 minutes
 
 bench: ## Go benchmarks matching BENCH
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+demo: ## the emulators found here, real events, the console: until Ctrl-C
+	$(GO) test -c -o bin/demo ./internal/acceptance/
+	cd internal/acceptance && DEMO=1 ../../bin/demo -test.timeout 0 -test.run '^TestDemo$$'
 
 options-mutate: ## force each option to its default: its test must fail; writes docs/options-proof.md
 	OPTIONS_MUTATE=1 $(GO) test -count=1 -v -run '^TestOptionsMutate$$' ./cmd/server/
