@@ -47,9 +47,9 @@ type event struct {
 	// attributes are the context attributes, without prefix.
 	attributes map[string]string
 	// data stands in the body; text says that it is a JSON string whose text is the
-	// payload, encoded that it is base64.
-	data          []byte
-	text, encoded bool
+	// payload, encoded that it is base64, inline that it is JSON within JSON.
+	data                  []byte
+	text, encoded, inline bool
 }
 
 // cloudEvent fills rec from an event. body is taken over; the buffer returned is what
@@ -99,6 +99,7 @@ func (d *delivery) cloudEvent(h http.Header, body *buffer, pool *buffers, format
 	default:
 		buf, rec.Data = body, ev.data
 	}
+	rec.Encoding = ev.encoding()
 	if !takes(format, ev.attributes["datacontenttype"]) {
 		refused = &schema.Error{Code: schema.UnsupportedContentType, Detail: "unsupported datacontenttype for input.format " + format}
 	}
@@ -200,8 +201,23 @@ func (e *envelope) event(body []byte) (ev event, bad *schema.Error) {
 	default:
 		ev.data = data
 		ev.text = len(data) > 0 && data[0] == '"' && !isJSON(ev.attributes["datacontenttype"])
+		ev.inline = len(data) > 0 && !ev.text
 	}
 	return ev, nil
+}
+
+// encoding is how the data is encoded, where the event says so: JSON that stands in the event
+// itself, or the type of the data.
+func (e *event) encoding() schema.PayloadEncoding {
+	contentType := e.attributes["datacontenttype"]
+	t, _, err := mime.ParseMediaType(contentType)
+	switch {
+	case contentType == "" && e.inline, err == nil && strings.HasSuffix(t, "json"): // avro/json too
+		return schema.JSONEncoding
+	case err == nil && (t == "application/octet-stream" || strings.Contains(t, "avro") || strings.Contains(t, "protobuf")):
+		return schema.BinaryEncoding
+	}
+	return ""
 }
 
 // isJSON reports whether a datacontenttype says JSON; an absent one does.

@@ -59,7 +59,7 @@ func (h *api) dryRecord(rt *route, r *http.Request, body *buffer) (schema.Record
 	}
 	// One record, whatever JSON value it is: an array is no batch here.
 	var rec schema.Record
-	rec.Data = bytes.Trim(body.b, " \t\r\n")
+	rec.Data, rec.Encoding = bytes.Trim(body.b, " \t\r\n"), schema.JSONEncoding
 	if len(rec.Data) == 0 {
 		return rec, &schema.Error{Code: schema.BadJSON, Detail: "the body is empty: one record is wanted"}
 	}

@@ -197,7 +197,7 @@ func split(text []byte, most int) ([]span, error) {
 func (b *run) fill(it *item, index int, data []byte) bool {
 	id, fresh := b.ids.of(index, data)
 	it.index, it.entry = index, -1
-	it.rec = schema.Record{Data: data, ID: id, Published: b.published}
+	it.rec = schema.Record{Data: data, Encoding: schema.JSONEncoding, ID: id, Published: b.published}
 	if fresh && !b.x.charge(seenBytes) {
 		it.v = verdict{fate: overloaded, code: schema.Overloaded, detail: errBudgetFull.Error()}
 		b.stop = errBudgetFull

@@ -41,7 +41,7 @@ func (h *api) settle(ctx context.Context, rt *route, f refusal) verdict {
 		h.logRefusal(ctx, rt, "record dropped by onReject", f.reason)
 		return v
 	}
-	err := h.deadLetters.Publish(ctx, rt.Route.Route, f.rec, f.dest, f.reason)
+	err := h.deadLetters.Publish(ctx, rt.Route.Route, rt.Kept(f.rec), f.dest, f.reason)
 	switch {
 	case err == nil:
 		v.fate = deadLettered

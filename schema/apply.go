@@ -8,7 +8,8 @@ import (
 // Mapping turns a record of one route into a mutation. It is immutable: Apply is ok to
 // call from many goroutines.
 type Mapping struct {
-	json     bool      // decode the payload
+	json     bool      // the payload is JSON
+	typed    *typed    // the payload is decoded by a schema; nil = it is not
 	where    evaluator // nil = every record
 	source   string    // of where
 	bigtable *rowMapping
@@ -27,6 +28,11 @@ func (m *Mapping) Apply(r *Record) (Mutation, error) {
 			return Mutation{}, err
 		}
 		s.decoded = true
+	} else if m.typed != nil {
+		var err *Error
+		if s.decoded, err = m.typed.decode(s); err != nil {
+			return Mutation{}, err
+		}
 	}
 	mutation, err := m.apply(s)
 	if errors.Is(err, errMeasure) {

@@ -291,8 +291,13 @@ func (r *row) all(a *allMapping) error {
 			return &Error{Code: TooLarge, Detail: fmt.Sprintf("a field's name is longer than %d bytes", MaxQualifier)}
 		}
 		as := AsJSON
-		if v.kind == text {
+		switch v.kind {
+		case text:
 			as = AsString
+		case octets:
+			as = AsBytes
+		case instant:
+			v, as = textValue(v.time.Format(time.RFC3339Nano)), AsString
 		}
 		// The name is a part of the payload, which the mutation must not hold on to.
 		column = string([]byte(column))

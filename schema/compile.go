@@ -14,6 +14,7 @@ const MaxFile = 4 << 20
 type compiler struct {
 	*decoder
 	*rules
+	open     Open // nil = there are no files beside the routes file
 	base     *cel.Env
 	envs     map[scope]*cel.Env
 	warnings []string
@@ -21,10 +22,14 @@ type compiler struct {
 	idReads int
 }
 
-// Compile reads a routes file. file is used in messages only. The error is a *FileError
-// with every problem, each with file, line, column and a caret.
-func Compile(file string, text []byte) (*Routes, error) {
+// Compile reads a routes file that names no other files. file is used in messages only. The
+// error is a *FileError with every problem, each with file, line, column and a caret.
+func Compile(file string, text []byte) (*Routes, error) { return CompileWith(file, text, nil) }
+
+// CompileWith is Compile for a routes file that may name files with schemas; open opens them.
+func CompileWith(file string, text []byte, open Open) (*Routes, error) {
 	c := newCompiler(file, text)
+	c.open = open
 	if len(text) > MaxFile {
 		c.add(mark{1, 1}, "", "the file is larger than %d bytes", MaxFile)
 		return nil, c.err()
@@ -103,9 +108,6 @@ func (c *compiler) input(r *Route, f *inputFile, path string) {
 	if f.Format.given {
 		r.Format = f.Format.text
 	}
-	if r.Format == "avro" || r.Format == "protobuf" {
-		c.add(f.Format.at(0), f.Format.path, "%s is not supported yet: json and bytes are", r.Format)
-	}
 	if f.Avro != nil && r.Format != "avro" {
 		c.add(f.Avro.mark, join(path, "avro"), "avro is here without format: avro")
 	}
@@ -115,6 +117,7 @@ func (c *compiler) input(r *Route, f *inputFile, path string) {
 	if f.Envelope.given {
 		r.Envelope = Envelope(f.Envelope.text)
 	}
+	r.Mapping.typed = c.payload(r, f, path)
 }
 
 func (c *compiler) reject(r *Route, it *item[routeFile]) {

@@ -193,6 +193,9 @@ func asFloat(v value, size int) (float64, error) {
 		f, _ = strconv.ParseFloat(v.text, size)
 	case double:
 		f = v.float()
+		if v.origin > 0 && (math.IsInf(f, 0) || math.IsNaN(f)) {
+			return f, nil // what was sent, not what a computation ran into
+		}
 		if size == 32 {
 			f = float64(float32(f))
 		}

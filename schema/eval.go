@@ -30,7 +30,7 @@ func (p *program) eval(s *state) (value, error) {
 	run := p.fast
 	if s.exact || !p.shape.bounded {
 		run = p.measured
-	} else if s.cost += p.shape.bound(len(s.rec.Data)); s.cost > MaxCost {
+	} else if s.cost += p.shape.bound(max(len(s.rec.Data), len(s.tree.src))); s.cost > MaxCost {
 		return value{}, errMeasure
 	}
 	out, details, err := run.Eval(s)

@@ -34,15 +34,15 @@ type inputFile struct {
 
 type avroFile struct {
 	mark
-	SchemaFile word `yaml:"schemaFile" jsonschema_description:"Path of the Avro schema (.avsc)."`
-	Encoding   word `yaml:"encoding" jsonschema_description:"How the payload is encoded."`
+	SchemaFile word `yaml:"schemaFile" jsonschema:"required" jsonschema_description:"File with the writer's Avro schema (.avsc), beside the routes file."`
+	Encoding   word `yaml:"encoding" jsonschema:"enum=binary,enum=json,default=binary" jsonschema_description:"How a payload is encoded where the message does not say."`
 }
 
 type protobufFile struct {
 	mark
-	DescriptorSet word `yaml:"descriptorSet" jsonschema_description:"Path of a FileDescriptorSet."`
-	Message       word `yaml:"message" jsonschema_description:"Full name of the message."`
-	Encoding      word `yaml:"encoding" jsonschema_description:"How the payload is encoded."`
+	DescriptorSet word `yaml:"descriptorSet" jsonschema:"required" jsonschema_description:"File with a FileDescriptorSet (protoc --include_imports --descriptor_set_out), beside the routes file."`
+	Message       word `yaml:"message" jsonschema:"required" jsonschema_description:"Full name of the message."`
+	Encoding      word `yaml:"encoding" jsonschema:"enum=binary,enum=json,default=binary" jsonschema_description:"How a payload is encoded where the message does not say."`
 }
 
 type bigtableFile struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -153,7 +154,7 @@ func (g *testGroup) file() string {
 }
 
 func (g *testGroup) run(t *testing.T) {
-	routes, err := Compile("routes.yaml", []byte(g.file()))
+	routes, err := CompileWith("routes.yaml", []byte(g.file()), schemaFiles)
 	if len(g.rows) == 0 {
 		got := "none"
 		if err != nil {
@@ -278,7 +279,7 @@ func (row *testRow) record(t *testing.T) *Record {
 func TestErrorsShowNoValue(t *testing.T) {
 	checked := 0
 	for _, g := range testGroups(t, "*.txt") {
-		routes, err := Compile("routes.yaml", []byte(g.file()))
+		routes, err := CompileWith("routes.yaml", []byte(g.file()), schemaFiles)
 		if err != nil {
 			continue
 		}
@@ -330,3 +331,6 @@ func leaves(v any) []string {
 	}
 	return list
 }
+
+// schemaFiles opens the files with schemas that the tests' routes name.
+func schemaFiles(name string) (io.ReadCloser, error) { return os.DirFS("testdata/payload").Open(name) }

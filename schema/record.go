@@ -6,6 +6,9 @@ import "time"
 type Record struct {
 	// Data is the payload, decoded from the envelope once. Empty is legal.
 	Data []byte
+	// Encoding is how Data is encoded, where the envelope says so; empty otherwise. It
+	// counts for the formats avro and protobuf.
+	Encoding PayloadEncoding
 	// Attributes may be nil.
 	Attributes map[string]string
 	// FoldAttributes: attribute names came as HTTP header names (unwrapped push), so

@@ -32,7 +32,7 @@ const (
 // Route is one compiled entry of the routes file.
 type Route struct {
 	Name            string
-	Format          string // json | bytes
+	Format          string // json | avro | protobuf | bytes
 	Envelope        Envelope
 	OnReject        Policy
 	DeadLetterTopic string // projects/P/topics/T; set exactly when OnReject is DeadLetter

@@ -10,6 +10,10 @@ type state struct {
 	tree    tree
 	decoded bool // tree holds the payload
 
+	// What a payload that is no JSON is made a tree with.
+	builder builder
+	input   tree // the payload's JSON, where avro or protobuf come as JSON
+
 	// The item of an `each`.
 	key, item value
 	index     int
@@ -38,10 +42,12 @@ func newState(r *Record) *state {
 func (s *state) release() {
 	const keep = 64 << 10 // bytes
 	s.tree.release()
+	s.input.release()
+	s.builder.release()
 	scratch := s.scratch
 	if cap(scratch) > keep {
 		scratch = nil
 	}
-	*s = state{tree: s.tree, scratch: scratch[:0]}
+	*s = state{tree: s.tree, builder: s.builder, input: s.input, scratch: scratch[:0]}
 	states.Put(s)
 }

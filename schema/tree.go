@@ -2,7 +2,9 @@ package schema
 
 import (
 	"bytes"
+	"encoding/base64"
 	"strings"
+	"time"
 	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -169,12 +171,17 @@ func (t *tree) value(i int) value {
 	n := &t.nodes[i]
 	v := value{kind: n.kind, origin: i + 1}
 	switch n.kind {
-	case boolean, integer, unsigned:
+	case boolean, integer, unsigned, double:
 		v.bits = n.bits
 	case literal:
 		v.text = t.raw(i)
 	case text:
 		v.text = t.str(i)
+	case octets: // the builder wrote them
+		b, _ := base64.StdEncoding.DecodeString(t.src[n.start+1 : n.end-1])
+		v.text = alias(b)
+	case instant: // likewise
+		v.time, _ = time.Parse(time.RFC3339Nano, t.src[n.start+1:n.end-1])
 	}
 	return v
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/pushsink/pushsink/handlers"
@@ -88,7 +90,13 @@ func compile(option, file string) (*schema.Routes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", option, err)
 	}
-	return schema.Compile(file, text)
+	// A relative name in it begins at its own folder.
+	return schema.CompileWith(file, text, func(name string) (io.ReadCloser, error) {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(filepath.Dir(file), name)
+		}
+		return os.Open(name)
+	})
 }
 
 // openSinks opens the kinds of sink that some route writes to.
