@@ -28,11 +28,11 @@ type config struct {
 
 	RoutesFile string `split_words:"true" form:"plain" desc:"path of the routes file"`
 
-	Auth          string   `split_words:"true" oneof:"oidc,cloudrun,none" shown:"none in dev mode, else must be set" desc:"who may send. This version verifies no tokens and starts with none only: anybody who reaches the port; oidc and cloudrun are names kept for later"`
-	AuthAudiences []string `split_words:"true" desc:"for AUTH=oidc, later: accepted audiences of ID tokens, comma-separated"`
-	AuthEmails    []string `split_words:"true" desc:"for AUTH=oidc, later: accepted service accounts, comma-separated"`
+	Auth          string   `split_words:"true" oneof:"oidc,cloudrun,none" shown:"none in dev mode, else must be set" desc:"who may send: oidc verifies ID tokens, cloudrun relies on the platform's IAM and needs K_SERVICE, none lets in whoever reaches the port"`
+	AuthAudiences []string `split_words:"true" also:"at least one with AUTH=oidc" desc:"accepted audiences (aud) of ID tokens, comma-separated"`
+	AuthEmails    []string `split_words:"true" also:"at least one with AUTH=oidc" desc:"accepted accounts (email) of ID tokens, comma-separated"`
 	AuthJWKS      jwks     `split_words:"true"`
-	AuthIssuers   []string `split_words:"true" default:"accounts.google.com,https://accounts.google.com" desc:"for AUTH=oidc, later: accepted issuers of ID tokens, comma-separated"`
+	AuthIssuers   []string `split_words:"true" default:"accounts.google.com,https://accounts.google.com" desc:"accepted issuers (iss) of ID tokens, comma-separated"`
 
 	Expose      []string `split_words:"true" oneof:"rows,dryrun" shown:"all in dev mode, else none" desc:"endpoints that are off outside dev mode, comma-separated"`
 	MetricsPort *int     `split_words:"true" min:"0" max:"65535" shown:"unset: no listener" desc:"own listener for /metrics (0 = a free port); in dev mode the main port has it too"`
@@ -57,7 +57,7 @@ type config struct {
 }
 
 type jwks struct {
-	URL string `split_words:"true" default:"https://www.googleapis.com/oauth2/v3/certs" form:"url" desc:"for AUTH=oidc, later: where the keys of ID tokens are"`
+	URL string `split_words:"true" default:"https://www.googleapis.com/oauth2/v3/certs" form:"url" desc:"where the issuer publishes the keys of ID tokens"`
 }
 
 type writerConfig struct {

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,12 +219,19 @@ func (s *settings) refusals(env map[string]string) (list []problem) {
 	switch s.Auth {
 	case "":
 		if !s.Dev && !s.has("AUTH") {
-			refuse("PUSHSINK_AUTH", "", "must be set outside dev mode; this version verifies no tokens, so none is all it starts with: put it behind something that does")
+			refuse("PUSHSINK_AUTH", "", "must be set outside dev mode: oidc | cloudrun | none")
 		}
 	case "oidc":
-		refuse("PUSHSINK_AUTH", s.Auth, "this version does not verify tokens: it starts with none only, behind something that does")
+		if len(s.AuthAudiences) == 0 {
+			refuse("PUSHSINK_AUTH_AUDIENCES", "", "must be set with AUTH=oidc: without it a token that was made for any other service would do")
+		}
+		if len(s.AuthEmails) == 0 {
+			refuse("PUSHSINK_AUTH_EMAILS", "", "must be set with AUTH=oidc: without it anybody's token would do")
+		}
 	case "cloudrun":
-		refuse("PUSHSINK_AUTH", s.Auth, "this version does not read tokens: it starts with none only, behind something that does")
+		if s.Service == "" {
+			refuse("PUSHSINK_AUTH", s.Auth, "needs K_SERVICE, which Cloud Run sets: anywhere else nobody has checked the token")
+		}
 	}
 	return list
 }
@@ -253,6 +262,38 @@ func (s *settings) crossChecks() (list []problem) {
 	return list
 }
 
+// warnAuth warns of what lets more in than it seems to, and of what checks nothing.
+func (s *settings) warnAuth(warn func(format string, args ...any)) {
+	if s.Auth == "none" && !s.Dev {
+		exposed := ""
+		if len(s.Expose) > 0 {
+			exposed = " and use the endpoints of PUSHSINK_EXPOSE"
+		}
+		if s.Service != "" {
+			warn("PUSHSINK_AUTH=none on Cloud Run: THE WHOLE INTERNET can write%s, unless the service's ingress or IAM keeps it out; PUSHSINK_AUTH=cloudrun relies on its IAM, oidc verifies tokens", exposed)
+		} else {
+			warn("PUSHSINK_AUTH=none: whoever reaches the port can write%s", exposed)
+		}
+	}
+	if s.Auth == "oidc" && s.Dev {
+		warn("PUSHSINK_AUTH=oidc has no effect in dev mode: tokens are not asked for, and only this machine can reach the port")
+	}
+	for _, short := range []string{"AUTH_AUDIENCES", "AUTH_EMAILS", "AUTH_JWKS_URL", "AUTH_ISSUERS"} {
+		if s.has(short) && s.Auth != "oidc" {
+			warn("PUSHSINK_%s has no effect without PUSHSINK_AUTH=oidc", short)
+		}
+	}
+	if u, err := url.Parse(s.AuthJWKS.URL); s.Auth == "oidc" && err == nil && u.Scheme == "http" && !loopback(u.Hostname()) {
+		warn("PUSHSINK_AUTH_JWKS_URL is an http URL: whoever is on the way can exchange the keys, and let anybody in")
+	}
+}
+
+// loopback reports a host that is this machine.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // platformBody is the largest HTTP/1 body that Cloud Run lets through.
 const platformBody = 32 << 20
 
@@ -260,14 +301,7 @@ const platformBody = 32 << 20
 func (s *settings) warn() {
 	warn := func(format string, args ...any) { s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...)) }
 
-	if s.has("AUTH") && s.Auth == "none" && !s.Dev {
-		warn("PUSHSINK_AUTH=none: whoever reaches the port can write%s", map[bool]string{true: " and use the endpoints of PUSHSINK_EXPOSE"}[len(s.Expose) > 0])
-	}
-	for _, short := range []string{"AUTH_AUDIENCES", "AUTH_EMAILS", "AUTH_JWKS_URL", "AUTH_ISSUERS"} {
-		if s.has(short) && s.Auth != "oidc" {
-			warn("PUSHSINK_%s has no effect without PUSHSINK_AUTH=oidc", short)
-		}
-	}
+	s.warnAuth(warn)
 	if s.Dev {
 		if s.has("EXPOSE") {
 			warn("PUSHSINK_EXPOSE has no effect in dev mode: everything is exposed")

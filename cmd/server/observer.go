@@ -23,6 +23,7 @@ type observer struct {
 	durable  metric.Float64Histogram
 	late     metric.Int64Counter
 	refused  metric.Int64Counter
+	fetches  metric.Int64Counter
 	body     metric.Int64UpDownCounter
 
 	requestSets sync.Map // requestLabels -> metric.MeasurementOption
@@ -67,6 +68,9 @@ func newObserver(meter metric.Meter) (*observer, error) {
 	if o.refused, err = meter.Int64Counter("pushsink.auth.refusals", metric.WithDescription("Requests that were not let in, by reason.")); err != nil {
 		return nil, err
 	}
+	if o.fetches, err = meter.Int64Counter("pushsink.auth.key_fetches", metric.WithDescription("Fetches of the keys of the tokens' issuer.")); err != nil {
+		return nil, err
+	}
 	if o.body, err = meter.Int64UpDownCounter("pushsink.http.body.held", metric.WithUnit("By"),
 		metric.WithDescription("Bytes of request bodies held, bounded by BODY_BYTES_IN_FLIGHT.")); err != nil {
 		return nil, err
@@ -103,6 +107,15 @@ func (o *observer) AuthRefused(reason auth.Reason) {
 	o.refused.Add(context.Background(), 1, kept(&o.authSets, reason, func(r auth.Reason) attribute.Set {
 		return attribute.NewSet(attribute.String("reason", string(r)))
 	}))
+}
+
+// keysFetched counts a fetch of the keys that tokens are verified with.
+func (o *observer) keysFetched(ok bool) {
+	result := "failed"
+	if ok {
+		result = "ok"
+	}
+	o.fetches.Add(context.Background(), 1, metric.WithAttributes(attribute.String("result", result)))
 }
 
 func (o *observer) BodyBytes(delta int64) { o.body.Add(context.Background(), delta) }

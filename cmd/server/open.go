@@ -39,6 +39,10 @@ func (srv *server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	guard, err := srv.auth(observer)
+	if err != nil {
+		return err
+	}
 
 	// The port first, so that a start that cannot have it changes nothing elsewhere.
 	if srv.listener == nil {
@@ -54,7 +58,7 @@ func (srv *server) open(ctx context.Context) error {
 
 	config := handlers.Config{
 		Routes: routes, Default: def,
-		Limits: s.limits(), Auth: handlers.NoAuth, Expose: s.expose(),
+		Limits: s.limits(), Auth: guard, Expose: s.expose(),
 		Process:  handlers.Process{Warm: srv.ready.Warm, Draining: srv.ready.Draining, Reading: reading, Problems: srv.ready.Problems},
 		Observer: observer, Logger: srv.logger,
 	}

@@ -15,6 +15,7 @@ import (
 
 	"cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
+	"github.com/pushsink/pushsink/internal/issuer"
 	"github.com/pushsink/pushsink/internal/scripted"
 )
 
@@ -102,7 +103,17 @@ func (c *creating) gaps() (list []time.Duration) {
 	return list
 }
 
+// google publishes a key where Google does, and returns it.
+func (x *rig) google() *issuer.Key {
+	key := issuer.NewKey(x.t, "google")
+	x.issuers["https://www.googleapis.com/oauth2/v3/certs"] = issuer.New(key)
+	return key
+}
+
 const (
+	oidcAudience = "AUTH_AUDIENCES=" + issuer.Audience
+	oidcEmail    = "AUTH_EMAILS=" + issuer.Email
+
 	ms          = time.Millisecond
 	oneRequest  = "WRITER_MAX_IN_FLIGHT_REQUESTS_PER_DESTINATION=1"
 	longRequest = "REQUEST_TIMEOUT=500s"
@@ -346,9 +357,47 @@ func proofs() []proof {
 		shows: "the route that it names takes records",
 		run:   func(x *rig) { x.wantStatus("push", x.push("a"), 204) },
 	}, {
-		option: "AUTH", value: "none", reads: true,
-		shows: "the server starts and asks nobody for a token; without it the start is refused",
-		run:   func(x *rig) { x.wantStatus("push", x.push("a"), 204) },
+		option: "AUTH", value: "oidc", also: []string{oidcAudience, oidcEmail},
+		shows: "a push with a token is taken, one without is answered 401; without it nobody gets in",
+		run: func(x *rig) {
+			key := x.google()
+			x.wantStatus("no token", x.push("a"), 401, "no bearer token")
+			x.wantStatus("a token", x.pushAs(key.Sign(x.t, issuer.Claims()), "a"), 204)
+			x.wantStatus("health", x.get("/health/live"), 200)
+		},
+	}, {
+		option: "AUTH_AUDIENCES", value: "https://other.example, " + issuer.Audience, also: []string{"AUTH=oidc", oidcEmail},
+		shows: "a token for one of them is taken, one for another is answered 401 by the option's name",
+		run: func(x *rig) {
+			key := x.google()
+			x.wantStatus("ours", x.pushAs(key.Sign(x.t, issuer.Claims()), "a"), 204)
+			x.wantStatus("another's", x.pushAs(key.Sign(x.t, issuer.Claims("aud", "https://another.example")), "a"), 401, "AUTH_AUDIENCES")
+		},
+	}, {
+		option: "AUTH_EMAILS", value: "other@example.com, " + issuer.Email, also: []string{"AUTH=oidc", oidcAudience},
+		shows: "a token of one of them is taken, another account's is answered 403 by the option's name",
+		run: func(x *rig) {
+			key := x.google()
+			x.wantStatus("ours", x.pushAs(key.Sign(x.t, issuer.Claims()), "a"), 204)
+			x.wantStatus("another's", x.pushAs(key.Sign(x.t, issuer.Claims("email", "another@example.com")), "a"), 403, "AUTH_EMAILS")
+		},
+	}, {
+		option: "AUTH_JWKS_URL", value: "https://issuer.test/keys", also: []string{"AUTH=oidc", oidcAudience, oidcEmail},
+		shows: "a token signed with a key from there is taken, one of Google's is answered 401",
+		run: func(x *rig) {
+			google, key := x.google(), issuer.NewKey(x.t, "other")
+			x.issuers["https://issuer.test/keys"] = issuer.New(key)
+			x.wantStatus("that issuer's", x.pushAs(key.Sign(x.t, issuer.Claims()), "a"), 204)
+			x.wantStatus("Google's", x.pushAs(google.Sign(x.t, issuer.Claims()), "a"), 401)
+		},
+	}, {
+		option: "AUTH_ISSUERS", value: "https://issuer.test, https://issuer2.test", also: []string{"AUTH=oidc", oidcAudience, oidcEmail},
+		shows: "a token of one of them is taken, one of Google's is answered 401 by the option's name",
+		run: func(x *rig) {
+			key := x.google()
+			x.wantStatus("theirs", x.pushAs(key.Sign(x.t, issuer.Claims("iss", "https://issuer2.test")), "a"), 204)
+			x.wantStatus("Google's", x.pushAs(key.Sign(x.t, issuer.Claims()), "a"), 401, "AUTH_ISSUERS")
+		},
 	}, {
 		option: "EXPOSE", value: "dryrun",
 		shows: "the dry run answers, and the rows do not",

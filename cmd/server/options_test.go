@@ -23,6 +23,8 @@ var neighbours = map[string][]string{
 	"BODY_BYTES_IN_FLIGHT=1024":         {"PUSHSINK_MAX_BODY_BYTES=1024"},
 	"BIGTABLE_RECOVERY_MAX_BACKOFF=1ms": {"PUSHSINK_BIGTABLE_RECOVERY_INITIAL_BACKOFF=1ms"},
 	"SPANNER_RECOVERY_MAX_BACKOFF=1ms":  {"PUSHSINK_SPANNER_RECOVERY_INITIAL_BACKOFF=1ms"},
+	"AUTH=oidc":                         {"PUSHSINK_AUTH_AUDIENCES=a", "PUSHSINK_AUTH_EMAILS=a@b"},
+	"AUTH=cloudrun":                     {"K_SERVICE=s"},
 	"SPANNER_MAX_COMMIT_DELAY=0s":       {"PUSHSINK_SPANNER_WRITE_METHOD=commit"},
 	"SPANNER_MAX_COMMIT_DELAY=500ms":    {"PUSHSINK_SPANNER_WRITE_METHOD=commit"},
 	"SPANNER_MAX_COMMIT_DELAY=1ns":      {"PUSHSINK_SPANNER_WRITE_METHOD=commit"},
@@ -72,7 +74,7 @@ var bounds = map[string]struct{ accepted, refused []string }{
 	"SPANNER_MAX_IN_FLIGHT_BYTES":      {[]string{"1"}, []string{"0"}},
 
 	"ROUTES_FILE":           {[]string{"a b.yaml"}, []string{" a", "a ", "  "}},
-	"AUTH":                  {[]string{"none"}, []string{"off", "None", "oidc", "cloudrun"}},
+	"AUTH":                  {[]string{"none", "oidc", "cloudrun"}, []string{"off", "None", "OIDC", "oidc,none"}},
 	"AUTH_AUDIENCES":        {[]string{"a", "a, b"}, []string{"a,,b", ",", " "}},
 	"AUTH_EMAILS":           {[]string{"a@b"}, []string{"a@b,"}},
 	"AUTH_JWKS_URL":         {[]string{"http://127.0.0.1:1/k", "https://k.example"}, []string{"ftp://k", "k", "https://"}},
@@ -110,7 +112,7 @@ func TestBoundsOfEveryOption(t *testing.T) {
 		for _, value := range row.accepted {
 			env := environ(value)
 			if o.short() == "ROUTES_FILE" || o.short() == "AUTH" {
-				env = append([]string{o.Name + "=" + value}, outside...)
+				env = append(append([]string{o.Name + "=" + value}, neighbours[o.short()+"="+value]...), outside...)
 			}
 			if _, err := load(env); err != nil {
 				t.Errorf("%s=%s: %v, want accepted", o.short(), value, err)
@@ -260,7 +262,7 @@ func TestCFG03EveryProblemInOneMessage(t *testing.T) {
   PUSHSINK_BIGTABEL_PROJECT: no such option; did you mean PUSHSINK_BIGTABLE_PROJECT?
   PUSHSINK_QQQ: no such option
   PORT=http: 0 .. 65,535
-  PUSHSINK_AUTH: must be set outside dev mode; this version verifies no tokens, so none is all it starts with: put it behind something that does
+  PUSHSINK_AUTH: must be set outside dev mode: oidc | cloudrun | none
   PUSHSINK_BIGTABLE_RECOVERY_MAX_BACKOFF=10s: must be at least BIGTABLE_RECOVERY_INITIAL_BACKOFF (20s)`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -295,12 +297,14 @@ func TestAUTH07NoAuthIsNotOpen(t *testing.T) {
 		{"unset", []string{file}, []string{"PUSHSINK_AUTH: must be set"}},
 		{"empty", []string{file, "PUSHSINK_AUTH="}, []string{"PUSHSINK_AUTH: must be set"}},
 		{"half typed", []string{file, "PUSHSINK_AUTH=no"}, []string{"PUSHSINK_AUTH=no: oidc | cloudrun | none"}},
-		{"oidc alone", []string{file, "PUSHSINK_AUTH=oidc"}, []string{"has 1 problem\n", "PUSHSINK_AUTH=oidc: this version does not verify tokens"}},
-		{"oidc with empty audience", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_AUDIENCES=", "PUSHSINK_AUTH_EMAILS=a@b"}, []string{"has 1 problem\n", "PUSHSINK_AUTH=oidc: this version does not verify tokens"}},
-		{"oidc", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_AUDIENCES=a", "PUSHSINK_AUTH_EMAILS=a@b"}, []string{"PUSHSINK_AUTH=oidc: this version does not verify tokens"}},
-		{"oidc in dev mode", []string{"PUSHSINK_AUTH=oidc"}, []string{"PUSHSINK_AUTH=oidc: this version does not verify tokens"}},
-		{"cloudrun elsewhere", []string{file, "PUSHSINK_AUTH=cloudrun"}, []string{"PUSHSINK_AUTH=cloudrun: this version does not read tokens"}},
-		{"cloudrun", []string{file, "PUSHSINK_AUTH=cloudrun", "K_SERVICE=s"}, []string{"PUSHSINK_AUTH=cloudrun: this version does not read tokens"}},
+		{"oidc alone", []string{file, "PUSHSINK_AUTH=oidc"}, []string{"has 2 problems\n", "PUSHSINK_AUTH_AUDIENCES: must be set with AUTH=oidc", "PUSHSINK_AUTH_EMAILS: must be set with AUTH=oidc"}},
+		{"oidc with empty audience", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_AUDIENCES=", "PUSHSINK_AUTH_EMAILS=a@b"}, []string{"has 1 problem\n", "PUSHSINK_AUTH_AUDIENCES: must be set with AUTH=oidc"}},
+		{"oidc with a blank audience", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_AUDIENCES= ", "PUSHSINK_AUTH_EMAILS=a@b"}, []string{"has 1 problem\n", "PUSHSINK_AUTH_AUDIENCES=\" \": a comma-separated list, item 1 is empty"}},
+		{"oidc without accounts", []string{file, "PUSHSINK_AUTH=oidc", "PUSHSINK_AUTH_AUDIENCES=a"}, []string{"has 1 problem\n", "PUSHSINK_AUTH_EMAILS: must be set with AUTH=oidc"}},
+		{"oidc alone in dev mode", []string{"PUSHSINK_AUTH=oidc"}, []string{"PUSHSINK_AUTH_AUDIENCES: must be set", "PUSHSINK_AUTH_EMAILS: must be set"}},
+		{"cloudrun elsewhere", []string{file, "PUSHSINK_AUTH=cloudrun"}, []string{"has 1 problem\n", "PUSHSINK_AUTH=cloudrun: needs K_SERVICE"}},
+		{"cloudrun in dev mode", []string{"PUSHSINK_AUTH=cloudrun"}, []string{"has 1 problem\n", "PUSHSINK_AUTH=cloudrun: needs K_SERVICE"}},
+		{"two modes", []string{file, "PUSHSINK_AUTH=oidc,none"}, []string{"PUSHSINK_AUTH=oidc,none: oidc | cloudrun | none"}},
 		{"only a project", []string{"PUSHSINK_BIGTABLE_PROJECT=p"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set"}},
 		{"only an instance", []string{"PUSHSINK_BIGTABLE_INSTANCE=i"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set"}},
 		{"only a database", []string{"PUSHSINK_SPANNER_DATABASE=projects/p/instances/i/databases/d"}, []string{"PUSHSINK_AUTH: must be set", "PUSHSINK_ROUTES_FILE: must be set"}},
@@ -318,9 +322,48 @@ func TestAUTH07NoAuthIsNotOpen(t *testing.T) {
 			}
 		})
 	}
-	s, err := load([]string{file, "PUSHSINK_AUTH=none"})
-	if err != nil || !strings.Contains(strings.Join(s.Warnings, "\n"), "PUSHSINK_AUTH=none: whoever reaches the port can write") {
-		t.Errorf("none: error %v, want a start that warns", err)
+}
+
+// What starts says what it leaves open, and which settings check nothing.
+func TestAuthWarnings(t *testing.T) {
+	file := "PUSHSINK_ROUTES_FILE=r.yaml"
+	lists := []string{"PUSHSINK_AUTH_AUDIENCES=a", "PUSHSINK_AUTH_EMAILS=a@b"}
+	oidc := append([]string{file, "PUSHSINK_AUTH=oidc"}, lists...)
+	for _, c := range []struct {
+		name    string
+		environ []string
+		want    []string // each in a warning of its own, and there are no others
+	}{
+		{"none", []string{file, "PUSHSINK_AUTH=none"}, []string{"PUSHSINK_AUTH=none: whoever reaches the port can write"}},
+		{"none with EXPOSE", []string{file, "PUSHSINK_AUTH=none", "PUSHSINK_EXPOSE=rows"}, []string{"can write and use the endpoints of PUSHSINK_EXPOSE"}},
+		{"none on the platform", []string{file, "PUSHSINK_AUTH=none", "K_SERVICE=s"}, []string{"PUSHSINK_AUTH=none on Cloud Run: THE WHOLE INTERNET can write,"}},
+		{"none on the platform with EXPOSE", []string{file, "PUSHSINK_AUTH=none", "K_SERVICE=s", "PUSHSINK_EXPOSE=rows"}, []string{"THE WHOLE INTERNET can write and use the endpoints of PUSHSINK_EXPOSE,"}},
+		{"oidc", oidc, nil},
+		{"oidc on the platform", with(oidc, "K_SERVICE=s", "PUSHSINK_EXPOSE=rows"), nil},
+		{"cloudrun", []string{file, "PUSHSINK_AUTH=cloudrun", "K_SERVICE=s"}, nil},
+		{"cloudrun with lists", append([]string{file, "PUSHSINK_AUTH=cloudrun", "K_SERVICE=s"}, lists...),
+			[]string{"PUSHSINK_AUTH_AUDIENCES has no effect", "PUSHSINK_AUTH_EMAILS has no effect"}},
+		{"none with an issuer", []string{file, "PUSHSINK_AUTH=none", "PUSHSINK_AUTH_ISSUERS=i", "PUSHSINK_AUTH_JWKS_URL=https://i/k"},
+			[]string{"PUSHSINK_AUTH=none:", "PUSHSINK_AUTH_ISSUERS has no effect", "PUSHSINK_AUTH_JWKS_URL has no effect"}},
+		{"keys in plain text", with(oidc, "PUSHSINK_AUTH_JWKS_URL=http://issuer.test/keys"), []string{"PUSHSINK_AUTH_JWKS_URL is an http URL"}},
+		{"keys of this machine", with(oidc, "PUSHSINK_AUTH_JWKS_URL=http://127.0.0.1:1/keys"), nil},
+		{"keys of this machine by name", with(oidc, "PUSHSINK_AUTH_JWKS_URL=http://localhost:1/keys"), nil},
+		{"dev mode", []string{"PORT=0"}, nil},
+		{"none in dev mode", []string{"PUSHSINK_AUTH=none"}, nil},
+		{"oidc in dev mode", append([]string{"PUSHSINK_AUTH=oidc"}, lists...), []string{"PUSHSINK_AUTH=oidc has no effect in dev mode"}},
+	} {
+		s, err := load(c.environ)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		ok := len(s.Warnings) == len(c.want)
+		for _, text := range c.want {
+			ok = ok && strings.Count(strings.Join(s.Warnings, "\n"), text) == 1
+		}
+		if !ok {
+			t.Errorf("%s: warnings %q, want %q", c.name, s.Warnings, c.want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/pushsink/pushsink/internal/issuer"
 	"github.com/pushsink/pushsink/internal/scripted"
 )
 
@@ -34,6 +36,20 @@ type rig struct {
 	http  *http.Client
 	log   lockedBuffer
 	began time.Time
+	// issuers answer for the keys of tokens, by URL; token is sent with every request.
+	issuers issuers
+	token   string
+}
+
+// issuers is a transport to identity providers by their URL. They are all there before the
+// first token comes.
+type issuers map[string]*issuer.Issuer
+
+func (m issuers) RoundTrip(r *http.Request) (*http.Response, error) {
+	if i := m[r.URL.String()]; i != nil {
+		return i.RoundTrip(r)
+	}
+	return nil, errors.New("no such host")
 }
 
 // lockedBuffer may be written to by many goroutines.
@@ -103,6 +119,8 @@ func (x *rig) start(t *testing.T, environ []string, dial func(context.Context) (
 	resetForced(s)
 	x.srv = newServer(s, &x.log)
 	x.srv.listener = x.port
+	x.issuers = issuers{}
+	x.srv.keysTransport = x.issuers
 	x.srv.dial = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 		return dial(ctx)
 	})}
@@ -129,6 +147,9 @@ func (x *rig) do(method, path, mediaType string, body io.Reader) answer {
 		return answer{err: err}
 	}
 	req.Header.Set("Content-Type", mediaType)
+	if x.token != "" {
+		req.Header.Set("Authorization", "Bearer "+x.token)
+	}
 	resp, err := x.http.Do(req)
 	if err != nil {
 		return answer{err: err}
@@ -148,6 +169,13 @@ func (x *rig) records(mediaType, body string) answer {
 // its data beside device and temp.
 func (x *rig) push(device string, fields ...string) answer {
 	return x.do("POST", "/v1/routes/telemetry/push", "application/json", strings.NewReader(message(device, fields...)))
+}
+
+// pushAs is push with a token.
+func (x *rig) pushAs(token, device string) answer {
+	x.token = token
+	defer func() { x.token = "" }()
+	return x.push(device)
 }
 
 // message is a wrapped push.

@@ -30,6 +30,9 @@ type server struct {
 	// service is in this process, and then listener may be set before open, too.
 	dial []grpc.DialOption
 
+	// keysTransport fetches the keys of the tokens' issuer; nil but where that is in this process.
+	keysTransport http.RoundTripper
+
 	telemetry *telemetry
 	outlets   outlets
 	fixed     map[*schema.Route]sink.Dest // where all entries of the route go, if there is one such place

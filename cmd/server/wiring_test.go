@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pushsink/pushsink/auth"
 	"github.com/pushsink/pushsink/handlers"
 	"github.com/pushsink/pushsink/sink"
 	"github.com/pushsink/pushsink/sink/bigtable"
@@ -15,6 +16,7 @@ import (
 type obeyed struct {
 	Limits   handlers.Limits
 	Expose   handlers.Expose
+	Auth     auth.Config
 	Bigtable bigtable.Config
 	Writer   sink.Options
 	Spanner  spanner.Config
@@ -24,7 +26,7 @@ type obeyed struct {
 }
 
 func told(s *settings) obeyed {
-	return obeyed{s.limits(), s.expose(), s.bigtableConfig(), s.bigtableWriter(), s.spannerConfig(), s.spannerWriter(1), s.Port}
+	return obeyed{s.limits(), s.expose(), s.authConfig(nil, nil), s.bigtableConfig(), s.bigtableWriter(), s.spannerConfig(), s.spannerWriter(1), s.Port}
 }
 
 // Each option set to something else than its default arrives where it is obeyed, and
@@ -75,12 +77,17 @@ func TestEveryOptionArrives(t *testing.T) {
 		"SPANNER_MAX_IN_FLIGHT_ENTRIES":    {"7", "SpannerWriter.MaxInFlightEntries SpannerWriter.MaxBuffered"},
 		"SPANNER_MAX_IN_FLIGHT_BYTES":      {"7", "SpannerWriter.MaxInFlightBytes"},
 
+		"AUTH_AUDIENCES": {"a,b", "Auth.Audiences"},
+		"AUTH_EMAILS":    {"a@b,c@d", "Auth.Emails"},
+		"AUTH_JWKS_URL":  {"https://issuer.test/keys", "Auth.JWKSURL"},
+		"AUTH_ISSUERS":   {"https://issuer.test", "Auth.Issuers"},
+
 		"EXPOSE":               {"rows", "Expose.Rows"},
 		"MAX_BODY_BYTES":       {"7777", "Limits.MaxBodyBytes"},
 		"BATCH_MAX_BODY_BYTES": {"7777", "Limits.BatchMaxBodyBytes"},
 		"MAX_BATCH_RECORDS":    {"7", "Limits.MaxBatchRecords"},
 		"BODY_BYTES_IN_FLIGHT": {"77777777", "Limits.BodyBytesInFlight"},
-		"REQUEST_TIMEOUT":      {"7s", "Limits.RequestTimeout"},
+		"REQUEST_TIMEOUT":      {"7s", "Limits.RequestTimeout Auth.MaxWait"},
 		"BATCH_TIMEOUT":        {"7s", "Limits.BatchTimeout"},
 		"READ_HEADER_TIMEOUT":  {"7s", "Limits.ReadHeaderTimeout"},
 		"READ_BODY_TIMEOUT":    {"7s", "Limits.ReadBodyTimeout"},
@@ -114,10 +121,6 @@ func TestEveryOptionArrives(t *testing.T) {
 var elsewhere = map[string]string{
 	"ROUTES_FILE":      "TestServesTheRoutesFile",
 	"AUTH":             "TestAUTH07NoAuthIsNotOpen",
-	"AUTH_AUDIENCES":   "TestAUTH07NoAuthIsNotOpen",
-	"AUTH_EMAILS":      "TestAUTH07NoAuthIsNotOpen",
-	"AUTH_JWKS_URL":    "TestWarnings",
-	"AUTH_ISSUERS":     "TestWarnings",
 	"METRICS_PORT":     "TestMetricsPort",
 	"ACK_DEADLINE":     "TestACK03RequestTimeoutBelowAckDeadline",
 	"SHUTDOWN_TIMEOUT": "TestShutdownTimeoutBoundsTheStop",
