@@ -7,6 +7,7 @@ import (
 
 	"github.com/pushsink/pushsink/auth"
 	"github.com/pushsink/pushsink/internal/fadinglog"
+	"github.com/pushsink/pushsink/internal/traceparent"
 )
 
 // OIDC lets in requests whose bearer token v accepts (AUTH=oidc). Refusals are counted and
@@ -54,7 +55,7 @@ func guarded(observer Observer, logger *slog.Logger, check func(*http.Request) *
 			status := statusOfRefusal(refusal.Reason)
 			observer.AuthRefused(refusal.Reason)
 			if n, due := events.Due(refusal.Reason); due {
-				logger.WarnContext(r.Context(), "request not let in", "reason", string(refusal.Reason), "status", status, "detail", refusal.Detail, "count", n)
+				logger.WarnContext(&traceparent.Context{Context: r.Context(), Header: r.Header}, "request not let in", "reason", string(refusal.Reason), "status", status, "detail", refusal.Detail, "count", n)
 			}
 			if status == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", challenge(refusal.Reason))

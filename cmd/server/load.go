@@ -26,12 +26,18 @@ type settings struct {
 	Port int
 	// Service is K_SERVICE: set by Cloud Run, and nowhere else.
 	Service string
+	// Revision is K_REVISION, Cloud Run's too.
+	Revision string
+	// Project is GOOGLE_CLOUD_PROJECT.
+	Project string
 	// BigtableEmulator is BIGTABLE_EMULATOR_HOST; never set together with Service.
 	BigtableEmulator string
 	// SpannerEmulator is SPANNER_EMULATOR_HOST; likewise.
 	SpannerEmulator string
 	// PubSubEmulator is PUBSUB_EMULATOR_HOST, for dead letters; likewise.
 	PubSubEmulator string
+	// OTel are the OTEL_ variables.
+	OTel otelOptions
 	// MemoryLimit is GOMEMLIMIT, which the runtime obeys by itself.
 	MemoryLimit string
 	// Warnings name settings that are harmless and useless, or allowed and risky.
@@ -156,7 +162,8 @@ func read(environ []string) (*settings, configError) {
 		// It says nothing of dev mode: the platform and gcloud set it by themselves.
 		s.Bigtable.Project = env["GOOGLE_CLOUD_PROJECT"]
 	}
-	s.Service = env["K_SERVICE"]
+	s.Service, s.Revision, s.Project = env["K_SERVICE"], env["K_REVISION"], env["GOOGLE_CLOUD_PROJECT"]
+	s.OTel, s.Warnings = readOTel(env)
 	s.BigtableEmulator = env["BIGTABLE_EMULATOR_HOST"]
 	s.SpannerEmulator = env["SPANNER_EMULATOR_HOST"]
 	s.PubSubEmulator = env["PUBSUB_EMULATOR_HOST"]
@@ -328,7 +335,7 @@ func (s *settings) warn() {
 }
 
 // unprefixed are the platform's variables, which are read as they are.
-var unprefixed = []string{"PORT", "K_SERVICE", "GOOGLE_CLOUD_PROJECT", "GOMEMLIMIT",
+var unprefixed = []string{"PORT", "K_SERVICE", "K_REVISION", "GOOGLE_CLOUD_PROJECT", "GOMEMLIMIT",
 	"BIGTABLE_EMULATOR_HOST", "SPANNER_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST"}
 
 // unknown refuses names that start with the prefix and are no option. Their values are

@@ -14,7 +14,7 @@ func TestLogNamesAreCloudLoggings(t *testing.T) {
 		slog.LevelDebug - 4: "DEBUG", slog.LevelError + 4: "ERROR",
 	} {
 		var out bytes.Buffer
-		logger := newLogger(&out, "debug")
+		logger := newLogger(&out, "debug", platform{})
 		if level < slog.LevelDebug {
 			if logger.Log(t.Context(), level, "x"); out.Len() > 0 {
 				t.Errorf("level %d is logged at debug", level)
@@ -46,7 +46,7 @@ func TestLogLevel(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		logger := newLogger(&out, s.LogLevel)
+		logger := newLogger(&out, s.LogLevel, platform{})
 		logger.Debug("d")
 		logger.Info("i")
 		logger.Warn("w")

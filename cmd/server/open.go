@@ -22,7 +22,7 @@ func (srv *server) open(ctx context.Context) error {
 	if srv.routes, err = s.routes(); err != nil {
 		return err
 	}
-	if srv.telemetry, err = newTelemetry(s.MetricsPort, s.Dev); err != nil {
+	if srv.telemetry, err = newTelemetry(ctx, s, srv.platform, srv.logger, srv.views...); err != nil {
 		return err
 	}
 	if err := srv.openSinks(); err != nil {
@@ -61,6 +61,9 @@ func (srv *server) open(ctx context.Context) error {
 		Limits: s.limits(), Auth: guard, Expose: s.expose(),
 		Process:  handlers.Process{Warm: srv.ready.Warm, Draining: srv.ready.Draining, Reading: reading, Problems: srv.ready.Problems},
 		Observer: observer, Logger: srv.logger,
+	}
+	if tracer := srv.telemetry.tracer(); tracer != nil {
+		config.Tracing = requestTracing{tracer, s.OTel.Sampler}
 	}
 	if srv.letters != nil {
 		config.DeadLetters = letterbox{srv.letters}

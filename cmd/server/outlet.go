@@ -38,7 +38,8 @@ type bound struct {
 }
 
 // newOutlet makes the writer over backend.
-func newOutlet(backend sink.Backend, a adapter, options sink.Options, meter metric.Meter) (*outlet, error) {
+func newOutlet(backend sink.Backend, a adapter, options sink.Options, meter metric.Meter, tracer sink.Tracer) (*outlet, error) {
+	options.Tracer = tracer
 	metrics, err := sink.NewMetrics(meter, options.Sink)
 	if err != nil {
 		return nil, err

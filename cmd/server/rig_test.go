@@ -117,7 +117,7 @@ func (x *rig) start(t *testing.T, environ []string, dial func(context.Context) (
 		t.Fatal(err)
 	}
 	resetForced(s)
-	x.srv = newServer(s, &x.log)
+	x.srv = newServer(s, platform{}, &x.log)
 	x.srv.listener = x.port
 	x.issuers = issuers{}
 	x.srv.keysTransport = x.issuers

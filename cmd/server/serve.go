@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"google.golang.org/grpc"
 
 	"github.com/pushsink/pushsink/schema"
@@ -24,11 +25,14 @@ var demoRoutes []byte
 // takes one that was composed in part.
 type server struct {
 	settings *settings
+	platform platform
 	logger   *slog.Logger
 	routes   *schema.Routes
 	// dial is added to the connections of the sinks' clients. It is empty but where the
 	// service is in this process, and then listener may be set before open, too.
 	dial []grpc.DialOption
+	// views see every instrument that is made; a test may set them before open.
+	views []sdkmetric.View
 
 	// keysTransport fetches the keys of the tokens' issuer; nil but where that is in this process.
 	keysTransport http.RoundTripper
@@ -49,13 +53,13 @@ type server struct {
 	served     chan error
 }
 
-func newServer(s *settings, out io.Writer) *server {
-	return &server{settings: s, logger: newLogger(out, s.LogLevel)}
+func newServer(s *settings, p platform, out io.Writer) *server {
+	return &server{settings: s, platform: p, logger: newLogger(out, s.LogLevel, p)}
 }
 
 // serve runs until ctx ends, and then drains.
 func serve(ctx context.Context, s *settings, out io.Writer) error {
-	srv := newServer(s, out)
+	srv := newServer(s, findPlatform(ctx, s), out)
 	for _, warning := range s.Warnings {
 		srv.logger.Warn("configuration", "warning", warning)
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
 	"github.com/pushsink/pushsink/sink/spanner"
@@ -21,7 +23,12 @@ func (srv *server) openSpanner() error {
 		return err
 	}
 	a := &spannerAdapter{backend}
-	srv.outlets.spanner, err = newOutlet(srv.watch(backend), a, s.spannerWriter(databases(srv.routes)), config.Meter)
+	operation := "BatchWrite"
+	if config.WriteMethod == spanner.Commit {
+		operation = "Commit"
+	}
+	srv.outlets.spanner, err = newOutlet(srv.watch(backend), a, s.spannerWriter(databases(srv.routes)), config.Meter,
+		srv.backendTracer(semconv.DBSystemNameGCPSpanner, "google.spanner.v1.Spanner", operation))
 	if err != nil {
 		a.close()
 	}

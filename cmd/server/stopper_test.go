@@ -14,7 +14,7 @@ import (
 func TestSHUT07EachStepIsLoggedWithItsDuration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		s, cancel := newStopper(newLogger(&out, "info"), 8*time.Second)
+		s, cancel := newStopper(newLogger(&out, "info", platform{}), 8*time.Second)
 		defer cancel()
 		var order []string
 		s.step("one", func(context.Context) error {
@@ -64,7 +64,7 @@ func TestSHUT07EachStepIsLoggedWithItsDuration(t *testing.T) {
 func TestAStepCannotHoldTheStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		s, cancel := newStopper(newLogger(&out, "info"), time.Second)
+		s, cancel := newStopper(newLogger(&out, "info", platform{}), time.Second)
 		defer cancel()
 		release := make(chan struct{})
 		began := time.Now()
