@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -44,50 +45,75 @@ func (d *protobufDecoder) unmarshal(data []byte, m protoreflect.Message) *Error 
 
 // measure walks the wire form of a message and bounds what it holds.
 func (d *protobufDecoder) measure(data []byte, md protoreflect.MessageDescriptor, depth int) *Error {
+	_, err := d.measureTo(0, data, md, depth)
+	return err
+}
+
+// measureTo is measure for the fields up to the end of a group, or of data for group 0. It
+// gives what comes after them.
+func (d *protobufDecoder) measureTo(group protowire.Number, data []byte, md protoreflect.MessageDescriptor, depth int) ([]byte, *Error) {
 	if depth > MaxDepth {
-		return &Error{Code: TooDeep, Detail: fmt.Sprintf("payload nests deeper than %d levels", MaxDepth)}
+		return nil, &Error{Code: TooDeep, Detail: fmt.Sprintf("payload nests deeper than %d levels", MaxDepth)}
 	}
 	if d.messages++; d.messages > MaxMessages {
-		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload holds more than %d messages", MaxMessages)}
+		return nil, tooManyMessages()
 	}
 	broken := func() *Error { return undecodable("", "a %s: its bytes are no protobuf message", md.FullName()) }
-	fields := md.Fields()
 	for len(data) > 0 {
 		number, typ, n := protowire.ConsumeTag(data)
 		if n < 0 {
-			return broken()
+			return nil, broken()
 		}
 		data = data[n:]
+		if typ == protowire.EndGroupType && number == group {
+			return data, nil
+		}
+		fd := md.Fields().ByNumber(number)
+		if err := d.count(1); err != nil {
+			return nil, err
+		}
+		if typ == protowire.StartGroupType && fd != nil && fd.Kind() == protoreflect.GroupKind {
+			var err *Error
+			if data, err = d.measureTo(number, data, fd.Message(), depth+1); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if n = protowire.ConsumeFieldValue(number, typ, data); n < 0 {
-			return broken()
+			return nil, broken()
 		}
 		field := data[:n]
 		data = data[n:]
-		fd := fields.ByNumber(number)
-		if fd == nil {
+		if fd == nil || typ != protowire.BytesType {
 			continue
 		}
-		d.values++
+		inner, _ := protowire.ConsumeBytes(field)
 		switch {
-		case typ == protowire.BytesType && fd.Kind() == protoreflect.MessageKind:
-			inner, _ := protowire.ConsumeBytes(field)
+		case fd.Kind() == protoreflect.MessageKind:
 			if err := d.measure(inner, fd.Message(), depth+1); err != nil {
-				return err
+				return nil, err
 			}
-		case typ == protowire.StartGroupType && fd.Kind() == protoreflect.GroupKind:
-			inner, _ := protowire.ConsumeGroup(number, field)
-			if err := d.measure(inner, fd.Message(), depth+1); err != nil {
-				return err
+		case fd.IsList():
+			if err := d.count(packedValues(fd.Kind(), inner)); err != nil {
+				return nil, err
 			}
-		case typ == protowire.BytesType && fd.IsList():
-			packed, _ := protowire.ConsumeBytes(field)
-			d.values += packedValues(fd.Kind(), packed)
-		}
-		if d.values > MaxValues {
-			return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload holds more than %d values", MaxValues)}
 		}
 	}
+	if group != 0 {
+		return nil, broken()
+	}
+	return nil, nil
+}
+
+func (d *protobufDecoder) count(values int) *Error {
+	if d.values += values; d.values > MaxValues {
+		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload holds more than %d values", MaxValues)}
+	}
 	return nil
+}
+
+func tooManyMessages() *Error {
+	return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload holds more than %d messages", MaxMessages)}
 }
 
 // packedValues is how many values of a packable kind p holds.
@@ -119,9 +145,12 @@ func (p *protobufPayload) decodeJSON(s *state, data []byte) *Error {
 		}
 	}
 	if d.messages > MaxMessages {
-		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload holds more than %d messages", MaxMessages)}
+		return tooManyMessages()
 	}
 	m := p.message.New()
+	if err := p.enumNames(&s.input, s.input.root(), m.Descriptor()); err != nil {
+		return err
+	}
 	// Unknown members are passed over like unknown fields of the binary form: a sender
 	// may have a newer schema.
 	options := protojson.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true, Resolver: p.types}
@@ -131,14 +160,67 @@ func (p *protobufPayload) decodeJSON(s *state, data []byte) *Error {
 	return d.message(m)
 }
 
+// enumNames refuses a name that an enum does not have. The library passes it over together
+// with unknown members, and a zero would be written in its place.
+func (p *protobufPayload) enumNames(t *tree, i int, md protoreflect.MessageDescriptor) *Error {
+	if t.nodes[i].kind != object {
+		return nil // the library looks at it
+	}
+	if isWellKnown(md.FullName()) {
+		if md.FullName() != wellKnownPackage+"Any" {
+			return nil
+		}
+		j := t.member(i, "@type")
+		if j < 0 || t.nodes[j].kind != text {
+			return nil
+		}
+		mt, err := p.types.FindMessageByURL(t.str(j))
+		if err != nil || isWellKnown(mt.Descriptor().FullName()) {
+			return nil
+		}
+		md = mt.Descriptor()
+	}
+	first, count := t.nodes[i].children()
+	for j := first; j < first+count; j++ {
+		name := t.nameOf(j)
+		fd := md.Fields().ByJSONName(name)
+		if fd == nil {
+			fd = md.Fields().ByTextName(name)
+		}
+		if fd == nil {
+			continue
+		}
+		under, n := j, 1
+		if fd.IsMap() || fd.IsList() {
+			under, n = t.nodes[j].children()
+			if k := t.nodes[j].kind; k != list && k != object {
+				continue
+			}
+		}
+		if fd.IsMap() {
+			fd = fd.MapValue()
+		}
+		for k := under; k < under+n; k++ {
+			switch {
+			case fd.Message() != nil:
+				if err := p.enumNames(t, k, fd.Message()); err != nil {
+					return err
+				}
+			case fd.Enum() != nil && t.nodes[k].kind == text && fd.Enum().Values().ByName(protoreflect.Name(t.str(k))) == nil:
+				return undecodable(t.pointer(k), "the JSON of a %s: an enum has no such name", p.message.Descriptor().FullName())
+			}
+		}
+	}
+	return nil
+}
+
 // placeOf finds where the library says that data is wrong, whose own words may show values.
 // It is for the message alone: where the text has no place of the known form there is none.
 func placeOf(err error, data []byte) string {
 	var line, column int
-	for text := err.Error(); text != ""; text = text[1:] {
-		if n, _ := fmt.Sscanf(text, "(line %d:%d)", &line, &column); n == 2 {
-			break
-		}
+	text := err.Error()
+	if at := strings.Index(text[:min(len(text), 64)], "(line "); at >= 0 {
+		_, _ = fmt.Sscanf(text[at:min(len(text), at+64)], "(line %d:%d)", &line, &column)
 	}
 	if line < 1 || column < 1 {
 		return ""
