@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,6 +59,7 @@ func (b *builder) reset(size int) {
 		b.maxNodes = min(MaxValues, freeValues+valuesPerByte*size)
 	}
 	b.maxText = min(math.MaxUint32, freeText+textPerByte*size)
+	b.text = slices.Grow(b.text, size+size/2)
 }
 
 // release gives large memory back.
@@ -68,11 +70,11 @@ func (b *builder) release() {
 	}
 }
 
-// finish makes t the tree that was built. It aliases the builder unless t has to own what
-// it reads.
+// finish makes t the tree that was built, which takes the builder's nodes. Its text aliases
+// the builder's unless t has to own what it reads.
 func (b *builder) finish(t *tree) {
 	t.index = nil
-	t.nodes = append(t.nodes[:0], b.nodes...)
+	t.nodes, b.nodes = b.nodes, t.nodes[:0]
 	if t.own {
 		t.src = string(b.text)
 	} else {
@@ -172,9 +174,12 @@ func (b *builder) put(n node) *Error {
 	}
 	if len(b.open) == 0 {
 		b.nodes = append(b.nodes, n)
-	} else {
-		b.stack = append(b.stack, n)
+		return nil
 	}
+	if len(b.stack) == cap(b.stack) {
+		b.stack = slices.Grow(b.stack, len(b.stack)+64) // a large one would grow in small steps
+	}
+	b.stack = append(b.stack, n)
 	return nil
 }
 
