@@ -1,0 +1,9 @@
+//go:build !linux
+
+package null
+
+import "time"
+
+func exactTimers() {}
+
+func sleep(d time.Duration) { time.Sleep(d) }

@@ -1,0 +1,2 @@
+// Package report is what a benchmark found, and how it is shown.
+package report
