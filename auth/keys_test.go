@@ -2,10 +2,8 @@ package auth_test
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -74,7 +72,7 @@ func TestAUTH06KeyRotated(t *testing.T) {
 
 		// Ids that somebody made up.
 		for n := range 1000 {
-			x.want("a made-up id", forged(fmt.Sprint("stray", n)), auth.UnknownKey)
+			x.want("a made-up id", issuer.NewStray(fmt.Sprint("stray", n)), auth.UnknownKey)
 		}
 		x.wantFetches("1,000 made-up ids within the cool-down", 2)
 		x.want("a good token amid them", x.signed(b), "")
@@ -82,7 +80,7 @@ func TestAUTH06KeyRotated(t *testing.T) {
 		// For minutes, ten a second: one fetch per cool-down, and good tokens do not notice.
 		begin := time.Now()
 		for n := 0; time.Since(begin) < 2*time.Minute; n++ {
-			x.want("a made-up id", forged(fmt.Sprint("other", n)), auth.UnknownKey)
+			x.want("a made-up id", issuer.NewStray(fmt.Sprint("other", n)), auth.UnknownKey)
 			if n%50 == 0 {
 				x.want("a good token amid them", x.signed(b), "")
 			}
@@ -97,12 +95,6 @@ func TestAUTH06KeyRotated(t *testing.T) {
 		time.Sleep(coolDown)
 		x.want("the newest key", x.signed(c), "")
 	})
-}
-
-// forged is a token with that key id whose signature is of no use.
-func forged(id string) string {
-	header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","kid":"` + id + `"}`))
-	return header + ".e30." + strings.Repeat("A", 342)
 }
 
 // Requests that come together share a fetch, and one that goes away does not end it.
@@ -120,7 +112,7 @@ func TestAUTH06OneFetchForAll(t *testing.T) {
 		for n := range 100 {
 			all.Go(func() { x.want("one of many", x.signed(a, "n", n), "") })
 		}
-		all.Go(func() { x.want("a forged one", forged("stray"), auth.UnknownKey) })
+		all.Go(func() { x.want("a forged one", issuer.NewStray("stray"), auth.UnknownKey) })
 		time.Sleep(time.Second)
 		leave()
 		all.Wait()
@@ -181,7 +173,7 @@ func TestAUTH06IssuerOutOfReach(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				x.want("a known key", x.signed(a), "")
 				x.want("an unknown key while nobody can be asked", x.signed(b), auth.Unavailable)
-				x.want("another in the cool-down", forged("stray"), auth.Unavailable)
+				x.want("another in the cool-down", issuer.NewStray("stray"), auth.Unavailable)
 				x.want("a known key, still", x.signed(a), "")
 			})
 		})

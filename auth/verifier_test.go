@@ -161,12 +161,16 @@ func jwkOf(t *testing.T, k *issuer.Key) string {
 func TestLongestToken(t *testing.T) {
 	key := issuer.NewKey(t, "a")
 	v := newVerifier(t, config(issuer.New(key)))
-	longest := ""
-	for pad := 5000; len(longest) != auth.MaxTokenBytes; pad++ {
-		if longest = key.Sign(t, issuer.Claims("pad", strings.Repeat("x", pad))); len(longest) > auth.MaxTokenBytes {
-			longest = key.Sign(t, issuer.Claims("pad", strings.Repeat("x", pad-1)))
-			break
-		}
+	padded := func(n int) string { return key.Sign(t, issuer.Claims("pad", strings.Repeat("x", n))) }
+	pad := (auth.MaxTokenBytes - len(padded(0))) * 3 / 4
+	longest := padded(pad)
+	for len(longest) > auth.MaxTokenBytes {
+		pad--
+		longest = padded(pad)
+	}
+	for next := padded(pad + 1); len(next) <= auth.MaxTokenBytes; next = padded(pad + 1) {
+		pad++
+		longest = next
 	}
 	if len(longest) < auth.MaxTokenBytes-1 {
 		t.Fatalf("a token of %d bytes is no test of %d", len(longest), auth.MaxTokenBytes)

@@ -5,6 +5,7 @@ package issuer
 import (
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,6 +101,12 @@ func sign(t testing.TB, key jose.SigningKey, claims map[string]any) string {
 		t.Fatal(err)
 	}
 	return token
+}
+
+// NewStray is a token with a key id that somebody made up, and a signature of no use.
+func NewStray(id string) string {
+	header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","kid":"` + id + `"}`))
+	return header + ".e30." + strings.Repeat("A", 342)
 }
 
 // Issuer publishes keys. Its methods may be called from many goroutines.
