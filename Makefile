@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race emulators lint lint-openapi fuzz soak bench demo options-mutate
+.PHONY: help build test race emulators lint lint-openapi fuzz hostile soak bench demo options-mutate
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,6 +32,9 @@ lint-openapi: ## the linter of openapi.yaml, pinned; needs Node 20
 
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	FUZZTIME=$(FUZZTIME) bash .ci/fuzz
+
+hostile: ## each attack of hostile clients alone and all at once, beside good pushes, some 12 minutes
+	HOSTILE=1 $(GO) test -count=1 -v -timeout 60m -run 'Hostile|Smuggling' ./internal/acceptance/
 
 soak: ## the acceptance tests at full size, some 5 minutes
 	SOAK=1 REQUIRE_EMULATORS=1 $(GO) test -count=1 -v -timeout 60m -bench AgainstNaive ./internal/acceptance/

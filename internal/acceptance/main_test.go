@@ -35,6 +35,10 @@ func TestMain(m *testing.M) {
 	if addr := os.Getenv(naiveEnv); addr != "" {
 		runNaive(addr)
 	}
+	if what := os.Getenv(attackEnv); what != "" {
+		runAttack(what)
+		return
+	}
 	emulator.LoopbackOnly()
 	dir, err := os.MkdirTemp("", "pushsink-acceptance-")
 	if err != nil {
