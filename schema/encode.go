@@ -45,6 +45,9 @@ func encodable(as Encoding) wanted {
 func encode(dst []byte, s *state, v value, as Encoding) ([]byte, error) {
 	switch as {
 	case AsString:
+		if v.kind == instant {
+			return dst, &Error{Code: TypeMismatch, Detail: "is timestamp, not string: string() makes text of it"}
+		}
 		if v.kind != text {
 			return dst, mismatch(v, "string")
 		}

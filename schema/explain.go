@@ -79,7 +79,9 @@ func (r *Route) explainRecord(w *writer, rec *Record) {
 		}
 		w.close('}')
 	}
-	switch {
+	switch document, ok := r.Mapping.document(rec); {
+	case ok:
+		w.member("data").raw(document)
 	case len(rec.Data) == 0:
 	case r.Format == "json" && jsontext.Value(rec.Data).IsValid():
 		w.member("data").raw(string(rec.Data))

@@ -102,6 +102,19 @@ func (t *typed) decode(s *state) (bool, *Error) {
 	return true, nil
 }
 
+// document is the JSON of a payload that is decoded by a schema; false = there is none.
+func (m *Mapping) document(rec *Record) (string, bool) {
+	if m.typed == nil {
+		return "", false
+	}
+	s := newState(rec)
+	defer s.release()
+	if found, err := m.typed.decode(s); err != nil || !found {
+		return "", false
+	}
+	return strings.Clone(s.tree.raw(s.tree.root())), true
+}
+
 // maxPayload keeps the JSON of a payload within the positions of a node.
 const maxPayload = 512 << 20
 

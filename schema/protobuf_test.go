@@ -205,20 +205,20 @@ func TestProtobufWire(t *testing.T) {
 		{"an int32 keeps its low bits", varint(2, 1<<32|7), "i32", "7"},
 		{"an unknown type in an any keeps its bytes", bytesOf(45, join(bytesOf(1, []byte("x.y/z.Unknown")...), bytesOf(2, 0xff, 1))...), "any", `{"@type":"x.y/z.Unknown","value":"/wE="}`},
 
-		{"a string of bad UTF-8", bytesOf(14, 0xff), "", "bad_json - payload is not a pushsink.test.Kinds: a field is not UTF-8, or its length or type is wrong"},
-		{"a tag that ends early", []byte{0x80}, "", "bad_json - payload is not a pushsink.test.Kinds: its bytes are no protobuf message"},
-		{"field 0", varint(0, 1), "", "bad_json - payload is not a pushsink.test.Kinds: its bytes are no protobuf message"},
-		{"a length past the end", []byte{0x72, 0x05, 'a'}, "", "bad_json - payload is not a pushsink.test.Kinds: its bytes are no protobuf message"},
-		{"a group that is not closed", protowire.AppendTag(nil, 1002, protowire.StartGroupType), "", "bad_json - payload is not a pushsink.test.Kinds: its bytes are no protobuf message"},
-		{"a group that was not open", protowire.AppendTag(nil, 1002, protowire.EndGroupType), "", "bad_json - payload is not a pushsink.test.Kinds: its bytes are no protobuf message"},
-		{"wire type 7", []byte{0x0f}, "", "bad_json - payload is not a pushsink.test.Kinds: its bytes are no protobuf message"},
-		{"bad bytes in a message within", bytesOf(28, 0x80), "", "bad_json - payload is not a pushsink.test.Kinds: its bytes are no protobuf message"},
-		{"bad bytes in an any", bytesOf(45, join(bytesOf(1, []byte("x/pushsink.test.Kinds")...), bytesOf(2, 0x80))...), "", "bad_json - payload is not a pushsink.test.Kinds: its bytes are no protobuf message"},
-		{"packed that ends early", bytesOf(18, 0x80), "", "bad_json - payload is not a pushsink.test.Kinds: a field is not UTF-8, or its length or type is wrong"},
-		{"a timestamp of negative nanos", wire(t, p, "at {nanos: -1}"), "", "bad_json /at payload is not a google.protobuf.Timestamp: its nanos are outside the second"},
+		{"a string of bad UTF-8", bytesOf(14, 0xff), "", "bad_json - payload is not the message pushsink.test.Kinds: a field is not UTF-8, or its length or type is wrong"},
+		{"a tag that ends early", []byte{0x80}, "", "bad_json - payload is not the message pushsink.test.Kinds: its bytes are no protobuf message"},
+		{"field 0", varint(0, 1), "", "bad_json - payload is not the message pushsink.test.Kinds: its bytes are no protobuf message"},
+		{"a length past the end", []byte{0x72, 0x05, 'a'}, "", "bad_json - payload is not the message pushsink.test.Kinds: its bytes are no protobuf message"},
+		{"a group that is not closed", protowire.AppendTag(nil, 1002, protowire.StartGroupType), "", "bad_json - payload is not the message pushsink.test.Kinds: its bytes are no protobuf message"},
+		{"a group that was not open", protowire.AppendTag(nil, 1002, protowire.EndGroupType), "", "bad_json - payload is not the message pushsink.test.Kinds: its bytes are no protobuf message"},
+		{"wire type 7", []byte{0x0f}, "", "bad_json - payload is not the message pushsink.test.Kinds: its bytes are no protobuf message"},
+		{"bad bytes in a message within", bytesOf(28, 0x80), "", "bad_json - payload is not the message pushsink.test.Kinds: its bytes are no protobuf message"},
+		{"bad bytes in an any", bytesOf(45, join(bytesOf(1, []byte("x/pushsink.test.Kinds")...), bytesOf(2, 0x80))...), "", "bad_json - payload is not the message pushsink.test.Kinds: its bytes are no protobuf message"},
+		{"packed that ends early", bytesOf(18, 0x80), "", "bad_json - payload is not the message pushsink.test.Kinds: a field is not UTF-8, or its length or type is wrong"},
+		{"a timestamp of negative nanos", wire(t, p, "at {nanos: -1}"), "", "bad_json /at payload is not the message google.protobuf.Timestamp: its nanos are outside the second"},
 		{"a timestamp after 9999", wire(t, p, "child {at {seconds: 253402300800}}"), "", "timestamp_out_of_range /child/at payload has a time outside the years 1 to 9999"},
-		{"a duration of two signs", wire(t, p, "children {} children {took {seconds: 1 nanos: -1}}"), "", "bad_json /children/1/took payload is not a google.protobuf.Duration: its seconds or nanos are out of range"},
-		{"a duration too long", wire(t, p, "took {seconds: 315576000001}"), "", "bad_json /took payload is not a google.protobuf.Duration: its seconds or nanos are out of range"},
+		{"a duration of two signs", wire(t, p, "children {} children {took {seconds: 1 nanos: -1}}"), "", "bad_json /children/1/took payload is not the message google.protobuf.Duration: its seconds or nanos are out of range"},
+		{"a duration too long", wire(t, p, "took {seconds: 315576000001}"), "", "bad_json /took payload is not the message google.protobuf.Duration: its seconds or nanos are out of range"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got, _, err := decoded(p, &Record{Data: row.in})
@@ -237,7 +237,7 @@ func TestProtobufWire(t *testing.T) {
 
 func TestProtobufJSONRefused(t *testing.T) {
 	p := protobufOf(t, "kinds", "pushsink.test.Kinds", JSONEncoding)
-	const not = "bad_json - payload is not the JSON of a pushsink.test.Kinds"
+	const not = "bad_json - payload is not the JSON of pushsink.test.Kinds"
 	for _, row := range []struct{ name, in, want string }{
 		{"a text for a number", `{"i32":"secret"}`, not + ": a name or a value does not fit at byte 7"},
 		{"where in lines", "{\n \"i32\": 1,\n \"i64\": \"secret\"}", not + ": a name or a value does not fit at byte 21"},
@@ -245,10 +245,10 @@ func TestProtobufJSONRefused(t *testing.T) {
 		{"a fraction", `{"i64":1.5}`, not + ": a name or a value does not fit at byte 7"},
 		{"a vast exponent", `{"i64":1e999999999}`, not + ": a name or a value does not fit at byte 7"},
 		{"a double out of range", `{"db":1e400}`, not + ": a name or a value does not fit at byte 6"},
-		{"an enum without such a name", `{"color":"secret"}`, "bad_json /color payload is not the JSON of a pushsink.test.Kinds: an enum has no such name"},
-		{"in a list", `{"children":[{},{"colors":["RED","secret"]}]}`, "bad_json /children/1/colors/1 payload is not the JSON of a pushsink.test.Kinds: an enum has no such name"},
-		{"in a map", `{"byNumber":{"1":{"by_u64":{"2":"secret"}}}}`, "bad_json /byNumber/1/by_u64/2 payload is not the JSON of a pushsink.test.Kinds: an enum has no such name"},
-		{"in an any", `{"any":{"@type":"x/pushsink.test.Kinds","color":"secret"}}`, "bad_json /any/color payload is not the JSON of a pushsink.test.Kinds: an enum has no such name"},
+		{"an enum without such a name", `{"color":"secret"}`, "bad_json /color payload is not the JSON of pushsink.test.Kinds: an enum has no such name"},
+		{"in a list", `{"children":[{},{"colors":["RED","secret"]}]}`, "bad_json /children/1/colors/1 payload is not the JSON of pushsink.test.Kinds: an enum has no such name"},
+		{"in a map", `{"byNumber":{"1":{"by_u64":{"2":"secret"}}}}`, "bad_json /byNumber/1/by_u64/2 payload is not the JSON of pushsink.test.Kinds: an enum has no such name"},
+		{"in an any", `{"any":{"@type":"x/pushsink.test.Kinds","color":"secret"}}`, "bad_json /any/color payload is not the JSON of pushsink.test.Kinds: an enum has no such name"},
 		{"a field by both names", `{"userName":"a","user_name":"b"}`, not + ": a name or a value does not fit at byte 16"},
 		{"two of a oneof", `{"text":"a","number":1}`, not + ": a name or a value does not fit at byte 12"},
 		{"a type that the set does not have", `{"any":{"@type":"x/secret","a":1}}`, not + ": a name or a value does not fit at byte 16"},
@@ -277,8 +277,8 @@ func TestProtobufProto2(t *testing.T) {
 		{"set", `id: "a" with_default: 0 closed: TWO`, `{"id":"a","with_default":0,"closed":"TWO","result":[]}`},
 		{"groups", `id: "a" Result {url: "u"} Result {url: "v" inner {id: "b"}}`, `{"id":"a","result":[{"url":"u"},{"url":"v","inner":{"id":"b","result":[]}}]}`},
 		{"extensions are passed over", `id: "a" [pushsink.test.note]: "x"`, `{"id":"a","result":[]}`},
-		{"required", `closed: ONE`, "bad_json - payload is not a pushsink.test.Legacy: required field id is missing"},
-		{"required within", `id: "a" Result {url: "u"} Result {}`, "bad_json /result/1 payload is not a pushsink.test.Legacy.Result: required field url is missing"},
+		{"required", `closed: ONE`, "bad_json - payload is not the message pushsink.test.Legacy: required field id is missing"},
+		{"required within", `id: "a" Result {url: "u"} Result {}`, "bad_json /result/1 payload is not the message pushsink.test.Legacy.Result: required field url is missing"},
 	} {
 		got, _, err := decoded(p, &Record{Data: wire(t, p, row.text)})
 		if err != nil {

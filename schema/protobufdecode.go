@@ -38,7 +38,7 @@ func (d *protobufDecoder) unmarshal(data []byte, m protoreflect.Message) *Error 
 	// passed over.
 	options := proto.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true, Resolver: new(protoregistry.Types)}
 	if err := options.Unmarshal(data, m.Interface()); err != nil {
-		return undecodable(d.b.pointer(), "a %s: a field is not UTF-8, or its length or type is wrong", name)
+		return undecodable(d.b.pointer(), "the message %s: a field is not UTF-8, or its length or type is wrong", name)
 	}
 	return nil
 }
@@ -58,7 +58,9 @@ func (d *protobufDecoder) measureTo(group protowire.Number, data []byte, md prot
 	if d.messages++; d.messages > MaxMessages {
 		return nil, tooManyMessages()
 	}
-	broken := func() *Error { return undecodable("", "a %s: its bytes are no protobuf message", md.FullName()) }
+	broken := func() *Error {
+		return undecodable("", "the message %s: its bytes are no protobuf message", md.FullName())
+	}
 	for len(data) > 0 {
 		number, typ, n := protowire.ConsumeTag(data)
 		if n < 0 {
@@ -155,7 +157,7 @@ func (p *protobufPayload) decodeJSON(s *state, data []byte) *Error {
 	// may have a newer schema.
 	options := protojson.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true, Resolver: p.types}
 	if err := options.Unmarshal(data, m.Interface()); err != nil {
-		return undecodable("", "the JSON of a %s%s", m.Descriptor().FullName(), placeOf(err, data))
+		return undecodable("", "the JSON of %s%s", m.Descriptor().FullName(), placeOf(err, data))
 	}
 	return d.message(m)
 }
@@ -207,7 +209,7 @@ func (p *protobufPayload) enumNames(t *tree, i int, md protoreflect.MessageDescr
 					return err
 				}
 			case fd.Enum() != nil && t.nodes[k].kind == text && fd.Enum().Values().ByName(protoreflect.Name(t.str(k))) == nil:
-				return undecodable(t.pointer(k), "the JSON of a %s: an enum has no such name", p.message.Descriptor().FullName())
+				return undecodable(t.pointer(k), "the JSON of %s: an enum has no such name", p.message.Descriptor().FullName())
 			}
 		}
 	}

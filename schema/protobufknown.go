@@ -94,7 +94,7 @@ func (d *protobufDecoder) any(url string, data []byte) *Error {
 		return d.b.end()
 	}
 	if !utf8.ValidString(url) {
-		return undecodable(d.b.parent(), "a google.protobuf.Any: its type is not UTF-8")
+		return undecodable(d.b.parent(), "the message google.protobuf.Any: its type is not UTF-8")
 	}
 	d.b.name("@type")
 	if err := d.b.string(url); err != nil {
@@ -128,7 +128,7 @@ func (d *protobufDecoder) any(url string, data []byte) *Error {
 // timestamp appends a google.protobuf.Timestamp.
 func (d *protobufDecoder) timestamp(seconds, nanos int64) *Error {
 	if nanos < 0 || nanos >= int64(time.Second) {
-		return undecodable(d.b.pointer(), "a google.protobuf.Timestamp: its nanos are outside the second")
+		return undecodable(d.b.pointer(), "the message google.protobuf.Timestamp: its nanos are outside the second")
 	}
 	return d.b.instant(time.Unix(seconds, nanos))
 }
@@ -140,7 +140,7 @@ func (d *protobufDecoder) duration(seconds, nanos int64) *Error {
 	switch {
 	case seconds < -most || seconds > most || nanos <= -int64(time.Second) || nanos >= int64(time.Second),
 		seconds > 0 && nanos < 0, seconds < 0 && nanos > 0:
-		return undecodable(d.b.pointer(), "a google.protobuf.Duration: its seconds or nanos are out of range")
+		return undecodable(d.b.pointer(), "the message google.protobuf.Duration: its seconds or nanos are out of range")
 	}
 	sign := ""
 	if seconds < 0 || nanos < 0 {

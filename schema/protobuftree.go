@@ -30,7 +30,7 @@ func (d *protobufDecoder) fields(m protoreflect.Message) *Error {
 		fd := fields.Get(i)
 		if fd.HasPresence() && !m.Has(fd) {
 			if fd.Cardinality() == protoreflect.Required {
-				return undecodable(d.b.parent(), "a %s: required field %s is missing", m.Descriptor().FullName(), fd.Name())
+				return undecodable(d.b.parent(), "the message %s: required field %s is missing", m.Descriptor().FullName(), fd.Name())
 			}
 			continue
 		}
