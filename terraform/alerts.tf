@@ -80,7 +80,7 @@ locals {
 }
 
 resource "google_monitoring_notification_channel" "email" {
-  for_each = var.alerts == null ? [] : var.alerts.emails
+  for_each = toset(try(var.alerts.emails, []))
 
   project      = var.project_id
   display_name = "${var.name}: ${each.value}"

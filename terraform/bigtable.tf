@@ -7,10 +7,8 @@ locals {
     for family, f in t.families : "${table}/${family}" => {
       table  = table
       family = family
-      rules = concat(
-        f.max_versions == null ? [] : [{ max_version = tostring(f.max_versions) }],
-        f.max_age == null ? [] : [{ max_age = f.max_age }],
-      )
+      rules = [for r in [{ max_version = f.max_versions, max_age = null }, { max_version = null, max_age = f.max_age }] :
+      { for kind, value in r : kind => value if value != null } if r.max_version != null || r.max_age != null]
       mode = f.mode
     }
   }]...)
@@ -44,10 +42,7 @@ resource "google_bigtable_gc_policy" "family" {
   table         = google_bigtable_table.table[each.value.table].name
   column_family = each.value.family
   # A single rule has no mode.
-  gc_rules = jsonencode(merge(
-    { rules = [for r in each.value.rules : { for k, v in r : k => k == "max_version" ? tonumber(v) : v }] },
-    length(each.value.rules) > 1 ? { mode = each.value.mode } : {},
-  ))
+  gc_rules = jsonencode(merge({ rules = each.value.rules }, length(each.value.rules) > 1 ? { mode = each.value.mode } : {}))
   # A family of a replicated table cannot lose its rule, so a destroy leaves it.
   deletion_policy = "ABANDON"
 }

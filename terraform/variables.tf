@@ -97,10 +97,10 @@ variable "options" {
     error_message = "options: ${join(", ", setintersection(keys(var.options), local.owned_options))} follow from variables of this module."
   }
   validation {
-    condition = alltrue([for name, value in var.options : can(regex("^[0-9]+$|^-1$", value)) &&
-      (try(tonumber(value) == local.server_options[name].or, false) || try(
-        (local.server_options[name].min == null || tonumber(value) >= local.server_options[name].min) &&
-      (local.server_options[name].max == null || tonumber(value) <= local.server_options[name].max), false))
+    # A bound that an option does not have is null, which compares with nothing.
+    condition = alltrue([for name, value in var.options : can(regex("^(-1|[0-9]+)$", value)) && (
+      try(tonumber(value) == local.server_options[name].or, false) ||
+      (try(tonumber(value) >= local.server_options[name].min, true) && try(tonumber(value) <= local.server_options[name].max, true)))
     if try(local.server_options[name].kind, "") == "integer"])
     error_message = "options: whole numbers within the server's bounds (server -h), which are in options.json."
   }
@@ -450,11 +450,11 @@ variable "spanner" {
     error_message = "spanner.dialect: GOOGLE_STANDARD_SQL or POSTGRESQL."
   }
   validation {
-    condition     = try(var.spanner.ddl, null) == null || alltrue([for s in try(var.spanner.ddl, []) : trimspace(s) != "" && !endswith(trimspace(s), ";")])
+    condition     = alltrue([for s in try(var.spanner.ddl == null ? [] : var.spanner.ddl, []) : trimspace(s) != "" && !endswith(trimspace(s), ";")])
     error_message = "spanner.ddl: one statement an item, without the semicolon."
   }
   validation {
-    condition     = try(var.spanner.version_retention_period, null) == null || can(regex("^([1-9][0-9]*)(h|d)$", var.spanner.version_retention_period))
+    condition     = try(var.spanner.version_retention_period, null) == null || can(regex("^([1-7]d|([1-9]|[1-9][0-9]|1[0-5][0-9]|16[0-8])h)$", var.spanner.version_retention_period))
     error_message = "spanner.version_retention_period: 1h to 7d."
   }
 }

@@ -1,12 +1,16 @@
 package imagetest
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // builder is buildah with storage of its own, which goes when the test ends.
@@ -24,7 +28,13 @@ func newBuilder(t *testing.T) *builder {
 	for name, dir := range map[string]string{"go/pkg/mod": "GOMODCACHE", "root/.cache/go-build": "GOCACHE"} {
 		b.cache(name, goEnv(t, dir))
 	}
-	t.Cleanup(func() { b.run("rm", "--all") }) // and with them what is mounted
+	t.Cleanup(func() {
+		b.run("rm", "--all") // and with them what is mounted
+		// The storage mounts its own folder on itself and leaves it so.
+		if err := syscall.Unmount(filepath.Join(b.dir, "storage", "overlay"), syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOENT) {
+			t.Errorf("unmount the storage: %v", err)
+		}
+	})
 	return b
 }
 
@@ -50,11 +60,21 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// run runs buildah and returns what it printed on stdout.
+// run runs buildah and returns what it printed on stdout. A minute before the test's
+// deadline its process group is killed, so that the test can still clear up.
 func (b *builder) run(args ...string) string {
 	b.t.Helper()
+	ctx := context.Background()
+	if deadline, bounded := b.t.Deadline(); bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Minute))
+		defer cancel()
+	}
 	all := append([]string{"--root", filepath.Join(b.dir, "storage"), "--runroot", filepath.Join(b.dir, "run")}, args...)
-	cmd := exec.Command("buildah", all...)
+	cmd := exec.CommandContext(ctx, "buildah", all...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second
 	cmd.Env = append(os.Environ(), "TMPDIR="+b.dir)
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
