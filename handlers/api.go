@@ -33,7 +33,7 @@ type api struct {
 	observer    Observer
 	tracing     Tracing // nil = nothing is traced
 	log         *slog.Logger
-	console     http.Handler
+	console     *Console // nil = there is none
 	metrics     http.Handler
 
 	arrivals   arrivals
@@ -69,11 +69,14 @@ func newAPI(c Config) *api {
 		observer:    c.Observer,
 		tracing:     c.Tracing,
 		log:         c.Logger,
-		console:     c.Console,
 		metrics:     c.Metrics,
 	}
 	if h.observer == nil {
 		h.observer = noObserver{}
+	}
+	if c.Expose.Console && c.Console != nil {
+		h.console = c.Console
+		h.observer = c.Console.observe(h.observer, c.Routes)
 	}
 	if h.log == nil {
 		h.log = slog.Default()
@@ -128,8 +131,8 @@ func (h *api) handler(auth func(http.Handler) http.Handler) http.Handler {
 	if h.def != nil {
 		r.Post("/", func(w http.ResponseWriter, r *http.Request) { h.servePush(w, r, h.def) })
 	}
-	if h.expose.Console && h.console != nil {
-		r.Get("/", h.console.ServeHTTP)
+	if h.console != nil {
+		h.routeConsole(r)
 	}
 	if h.metrics != nil {
 		r.Get("/metrics", h.metrics.ServeHTTP)
@@ -159,8 +162,7 @@ func (h *api) handler(auth func(http.Handler) http.Handler) http.Handler {
 func (h *api) open(r *http.Request) bool {
 	p := r.URL.Path
 	return p == "/openapi.yaml" || strings.HasPrefix(p, "/health/") ||
-		p == "/metrics" && h.metrics != nil ||
-		p == "/" && r.Method == http.MethodGet && h.expose.Console && h.console != nil
+		p == "/metrics" && h.metrics != nil
 }
 
 // standardMethods are the methods that routing and metrics know.

@@ -26,8 +26,8 @@ type Config struct {
 	DeadLetters DeadLetters
 	// Metrics serves GET /metrics on the main port when set (dev mode).
 	Metrics http.Handler
-	// Console serves GET / when set and Expose.Console.
-	Console http.Handler
+	// Console serves GET / and what its page needs when set and Expose.Console.
+	Console *Console
 	// Process is what the probes report beside the writers' own state.
 	Process  Process
 	Observer Observer     // nil = nothing is counted
@@ -65,6 +65,8 @@ type Route struct {
 	Sink   *sink.Route
 	Target Target
 	Writer Writer
+	// Dest is where every record of the route goes; zero where each names its own.
+	Dest sink.Dest
 	// Rows reads the route's table back; nil = GET …/rows is 404.
 	Rows RowReader
 	// Mapper makes the mutation; nil = the route's compiled mapping.

@@ -39,7 +39,9 @@ var loadContract = sync.OnceValues(func() (*contract, error) {
 		return string(b), err
 	}
 	openapi3filter.RegisterBodyDecoder("application/x-ndjson", text)
-	openapi3filter.RegisterBodyDecoder("application/yaml", text)
+	for _, media := range []string{"application/yaml", "text/html", "text/javascript", "text/css", "text/plain", "image/svg+xml", "font/woff2"} {
+		openapi3filter.RegisterBodyDecoder(media, text)
+	}
 	doc, err := openapi3.NewLoader().LoadFromData(pushsink.OpenAPI)
 	if err != nil {
 		return nil, err

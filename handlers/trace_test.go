@@ -191,11 +191,11 @@ func TestSpanOfARequestThatIsBrokenOff(t *testing.T) {
 	tr := newTraced()
 	f := newFixture(t, offline, func(f *fixture) {
 		f.config.Tracing = tr
-		f.config.Console = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		f.config.Metrics = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	})
 	func() {
 		defer func() { recover() }()
-		f.api.handler(NoAuth).ServeHTTP(newRecorder(), f.request("GET", "/", "", "Traceparent", callersParent))
+		f.api.handler(NoAuth).ServeHTTP(newRecorder(), f.request("GET", "/metrics", "", "Traceparent", callersParent))
 	}()
 	if span, _ := tr.only(t); span.Status().Code != otelcodes.Error {
 		t.Errorf("status %v", span.Status())

@@ -28,6 +28,7 @@ func Compile(file string, text []byte) (*Routes, error) { return CompileWith(fil
 
 // CompileWith is Compile for a routes file that may name files with schemas; open opens them.
 func CompileWith(file string, text []byte, open Open) (*Routes, error) {
+	text = []byte(lineBreaks.Replace(string(text))) // the lexer counts some CRLF as two lines
 	c := newCompiler(file, text)
 	c.open = open
 	if len(text) > MaxFile {
@@ -63,6 +64,7 @@ func (c *compiler) routes(f *routesFile) *Routes {
 			c.add(it.at, it.path, "%q is no route name: %s", it.name, c.route.text)
 		}
 		r := c.oneRoute(it)
+		r.Source = c.source(it.at)
 		out.List = append(out.List, r)
 		if !it.v.Default.on {
 			continue

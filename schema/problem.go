@@ -64,7 +64,7 @@ type problems struct {
 var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 func newProblems(file string, text []byte) *problems {
-	return &problems{file: file, lines: strings.Split(lineBreaks.Replace(string(text)), "\n")}
+	return &problems{file: file, lines: strings.Split(string(text), "\n")}
 }
 
 func (p *problems) add(at mark, path, format string, args ...any) {

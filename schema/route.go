@@ -39,6 +39,8 @@ type Route struct {
 	Bigtable        *BigtableTarget
 	Spanner         *SpannerTarget
 	Mapping         *Mapping
+	// Source is the route's entry as the file has it, to be shown.
+	Source string
 }
 
 // BigtableTarget is what the adapter has to know of a route before any record.

@@ -67,5 +67,7 @@ Only this machine can reach the server.
   # the rows they became
   curl 'http://%[1]s/v1/routes/demo/rows?prefix=pump&decode=1'
 
+Watch it, with charts and a playground, in a browser:  http://%[1]s/
+
 `, address, demoPush, ignored)
 }

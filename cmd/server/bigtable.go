@@ -35,7 +35,7 @@ func (srv *server) openBigtable() error {
 	}
 	var err error
 	if a.sink, err = bigtable.New(config, srv.routes.List); err == nil {
-		srv.outlets.bigtable, err = newOutlet(srv.watch(a.sink), a, s.bigtableWriter(), config.Meter, srv.backendTracer(systemBigtable, "google.bigtable.v2.Bigtable", "MutateRows"))
+		srv.outlets.bigtable, err = newOutlet(srv.watch(a.sink), a, s.bigtableWriter(), config.Meter, srv.backendTracer(systemBigtable, "google.bigtable.v2.Bigtable", "MutateRows"), srv.console)
 	}
 	if err != nil {
 		a.close()

@@ -34,7 +34,7 @@ type config struct {
 	AuthJWKS      jwks     `split_words:"true"`
 	AuthIssuers   []string `split_words:"true" default:"accounts.google.com,https://accounts.google.com" desc:"accepted issuers (iss) of ID tokens, comma-separated"`
 
-	Expose      []string `split_words:"true" oneof:"rows,dryrun" shown:"all in dev mode, else none" desc:"endpoints that are off outside dev mode, comma-separated"`
+	Expose      []string `split_words:"true" oneof:"rows,dryrun,console" shown:"all in dev mode, else none" desc:"endpoints that are off outside dev mode, comma-separated"`
 	MetricsPort *int     `split_words:"true" min:"0" max:"65535" shown:"unset: no listener" desc:"own listener for /metrics (0 = a free port); in dev mode the main port has it too"`
 
 	MaxBodyBytes      size `split_words:"true" default:"16777216" min:"1024" desc:"largest push or JSON body, before and after decompression"`

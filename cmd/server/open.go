@@ -25,6 +25,9 @@ func (srv *server) open(ctx context.Context) error {
 	if srv.telemetry, err = newTelemetry(ctx, s, srv.platform, srv.logger, srv.views...); err != nil {
 		return err
 	}
+	if s.expose().Console {
+		srv.console = handlers.NewConsole(handlers.ConsoleInfo{Version: version(), Dev: s.Dev})
+	}
 	if err := srv.openSinks(); err != nil {
 		return err
 	}
@@ -60,7 +63,7 @@ func (srv *server) open(ctx context.Context) error {
 		Routes: routes, Default: def,
 		Limits: s.limits(), Auth: guard, Expose: s.expose(),
 		Process:  handlers.Process{Warm: srv.ready.Warm, Draining: srv.ready.Draining, Reading: reading, Problems: srv.ready.Problems},
-		Observer: observer, Logger: srv.logger,
+		Observer: observer, Logger: srv.logger, Console: srv.console,
 	}
 	if tracer := srv.telemetry.tracer(); tracer != nil {
 		config.Tracing = requestTracing{tracer, s.OTel.Sampler}
@@ -138,7 +141,7 @@ func (srv *server) handlerRoutes() (list []*handlers.Route, def *handlers.Route,
 			srv.fixed[r] = b.dest
 		}
 		route := &handlers.Route{
-			Route: r, Sink: identity, Target: b.target, Writer: handlers.SinkWriter(out.writer, b.dest), Rows: b.rows,
+			Route: r, Sink: identity, Target: b.target, Writer: handlers.SinkWriter(out.writer, b.dest), Dest: b.dest, Rows: b.rows,
 		}
 		list = append(list, route)
 		if r == srv.routes.Default {

@@ -399,10 +399,12 @@ func proofs() []proof {
 			x.wantStatus("Google's", x.pushAs(key.Sign(x.t, issuer.Claims()), "a"), 401, "AUTH_ISSUERS")
 		},
 	}, {
-		option: "EXPOSE", value: "dryrun",
-		shows: "the dry run answers, and the rows do not",
+		option: "EXPOSE", value: "dryrun,console",
+		shows: "the dry run and the console's page answer, and the rows do not",
 		run: func(x *rig) {
 			x.wantStatus("dry run", x.do("POST", "/v1/routes/telemetry/dryrun", "application/json", strings.NewReader(`{"device":"a","temp":1}`)), 200, `"key":"a"`)
+			x.wantStatus("console", x.get("/"), 200, "<title>pushsink console</title>")
+			x.wantStatus("its figures", x.get("/console/live"), 200, `"name":"telemetry"`)
 			x.wantStatus("rows", x.get("/v1/routes/telemetry/rows"), 404)
 		},
 	}, {

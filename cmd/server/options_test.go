@@ -79,7 +79,7 @@ var bounds = map[string]struct{ accepted, refused []string }{
 	"AUTH_EMAILS":           {[]string{"a@b"}, []string{"a@b,"}},
 	"AUTH_JWKS_URL":         {[]string{"http://127.0.0.1:1/k", "https://k.example"}, []string{"ftp://k", "k", "https://"}},
 	"AUTH_ISSUERS":          {[]string{"https://i.example"}, []string{","}},
-	"EXPOSE":                {[]string{"rows", "rows, dryrun "}, []string{"row", "rows,", "all", "console"}},
+	"EXPOSE":                {[]string{"rows", "console", "rows, dryrun ,console"}, []string{"row", "rows,", "all", "metrics"}},
 	"METRICS_PORT":          {[]string{"0", "65535"}, []string{"-1", "65536"}},
 	"MAX_BODY_BYTES":        {[]string{"1024"}, []string{"1023"}},
 	"BATCH_MAX_BODY_BYTES":  {[]string{"1024"}, []string{"1023"}},

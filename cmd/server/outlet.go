@@ -37,17 +37,25 @@ type bound struct {
 	dest   sink.Dest
 }
 
-// newOutlet makes the writer over backend.
-func newOutlet(backend sink.Backend, a adapter, options sink.Options, meter metric.Meter, tracer sink.Tracer) (*outlet, error) {
+// newOutlet makes the writer over backend. A console, which may be nil, shows it.
+func newOutlet(backend sink.Backend, a adapter, options sink.Options, meter metric.Meter, tracer sink.Tracer, console *handlers.Console) (*outlet, error) {
 	options.Tracer = tracer
 	metrics, err := sink.NewMetrics(meter, options.Sink)
 	if err != nil {
 		return nil, err
 	}
 	options.Observer = metrics
+	var shown *handlers.ConsoleSink
+	if console != nil {
+		shown = console.Sink(options)
+		options.Observer = shown
+	}
 	writer, err := sink.New(backend, options)
 	if err != nil {
 		return nil, err
+	}
+	if shown != nil {
+		shown.Watch(writer.Health)
 	}
 	if _, err := metrics.Register(writer); err != nil { // for as long as the process runs
 		return nil, err

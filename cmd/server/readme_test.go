@@ -199,7 +199,7 @@ func TestBannerLinesWork(t *testing.T) {
 			t.Errorf("%s\nprints %s, want the three rows", line, got)
 		}
 	}
-	for _, want := range []string{"LOST AT EXIT", "BIGTABLE_EMULATOR_HOST=127.0.0.1:1 is ignored", "Only this machine"} {
+	for _, want := range []string{"LOST AT EXIT", "BIGTABLE_EMULATOR_HOST=127.0.0.1:1 is ignored", "Only this machine", "in a browser:  " + p.url() + "/\n"} {
 		if !strings.Contains(p.output(), want) {
 			t.Errorf("the banner does not say %q", want)
 		}

@@ -13,6 +13,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"google.golang.org/grpc"
 
+	"github.com/pushsink/pushsink/handlers"
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
 	"github.com/pushsink/pushsink/sink/deadletter"
@@ -38,6 +39,7 @@ type server struct {
 	keysTransport http.RoundTripper
 
 	telemetry *telemetry
+	console   *handlers.Console // nil unless exposed
 	outlets   outlets
 	fixed     map[*schema.Route]sink.Dest // where all entries of the route go, if there is one such place
 	letters   *deadletter.Publisher       // nil when no route wants one

@@ -26,7 +26,7 @@ func TestServesTheRoutesFile(t *testing.T) {
 		t.Errorf("row %v, want one version of one cell", row)
 	}
 	// Nothing is exposed that was not asked for.
-	for _, path := range []string{"/v1/routes/telemetry/rows", "/metrics"} {
+	for _, path := range []string{"/v1/routes/telemetry/rows", "/metrics", "/console/live", "/console/files/console.js"} {
 		if a := get(url + path); a.status != 404 {
 			t.Errorf("%s: %d %s, want 404", path, a.status, a.body)
 		}

@@ -28,7 +28,7 @@ func (srv *server) openSpanner() error {
 		operation = "Commit"
 	}
 	srv.outlets.spanner, err = newOutlet(srv.watch(backend), a, s.spannerWriter(databases(srv.routes)), config.Meter,
-		srv.backendTracer(semconv.DBSystemNameGCPSpanner, "google.spanner.v1.Spanner", operation))
+		srv.backendTracer(semconv.DBSystemNameGCPSpanner, "google.spanner.v1.Spanner", operation), srv.console)
 	if err != nil {
 		a.close()
 	}

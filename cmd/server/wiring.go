@@ -33,8 +33,9 @@ func (s *settings) expose() handlers.Expose {
 		return handlers.ExposeAll()
 	}
 	return handlers.Expose{
-		Rows:   slices.Contains(s.Expose, "rows"),
-		Dryrun: slices.Contains(s.Expose, "dryrun"),
+		Rows:    slices.Contains(s.Expose, "rows"),
+		Dryrun:  slices.Contains(s.Expose, "dryrun"),
+		Console: slices.Contains(s.Expose, "console"),
 	}
 }
 

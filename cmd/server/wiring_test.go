@@ -82,7 +82,7 @@ func TestEveryOptionArrives(t *testing.T) {
 		"AUTH_JWKS_URL":  {"https://issuer.test/keys", "Auth.JWKSURL"},
 		"AUTH_ISSUERS":   {"https://issuer.test", "Auth.Issuers"},
 
-		"EXPOSE":               {"rows", "Expose.Rows"},
+		"EXPOSE":               {"rows,dryrun,console", "Expose.Rows Expose.Dryrun Expose.Console"},
 		"MAX_BODY_BYTES":       {"7777", "Limits.MaxBodyBytes"},
 		"BATCH_MAX_BODY_BYTES": {"7777", "Limits.BatchMaxBodyBytes"},
 		"MAX_BATCH_RECORDS":    {"7", "Limits.MaxBatchRecords"},
