@@ -128,7 +128,9 @@ func validFamily(f string) bool {
 // Field numbers of google.bigtable.v2: MutateRowsRequest, its Entry, Mutation, and the
 // members of the mutations. All are below 16, so a tag is one byte.
 const (
+	requestTable   = 1
 	requestEntries = 2
+	requestProfile = 3
 
 	entryKey       = 1
 	entryMutations = 2
@@ -216,7 +218,7 @@ func appendOp(b []byte, op *schema.Op) []byte {
 
 // headerSize is what a request to d weighs without entries: table and app profile.
 func headerSize(d sink.Dest, appProfile string) int {
-	size := framed(len(d.Instance) + len("/tables/") + len(d.Table))
+	size := framed(len(d.Instance) + len(tablesInfix) + len(d.Table))
 	if appProfile != "" {
 		size += framed(len(appProfile))
 	}

@@ -156,5 +156,8 @@ func InstanceID(instance string) string {
 	return instance[strings.LastIndexByte(instance, '/')+1:]
 }
 
+// tablesInfix stands between an instance's resource name and a table's id.
+const tablesInfix = "/tables/"
+
 // tableName is the resource name of d.
-func tableName(d sink.Dest) string { return d.Instance + "/tables/" + d.Table }
+func tableName(d sink.Dest) string { return d.Instance + tablesInfix + d.Table }

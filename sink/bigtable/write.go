@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
-	"google.golang.org/grpc/codes"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -37,7 +37,6 @@ type request struct {
 	sent    []int          // the entries that are in the request
 	// rows holds, by index in the request, the entries merged there, in arrival order.
 	rows [][]int
-	raw  []byte // the encoded entries
 	prof string // app profile
 }
 
@@ -45,13 +44,14 @@ type request struct {
 func (s *Sink) Write(ctx context.Context, d sink.Dest, batch []sink.Entry) []sink.Outcome {
 	r := &request{sink: s, dest: d, outs: make([]sink.Outcome, len(batch)), entries: make([]*payload, len(batch))}
 	size := r.choose(batch)
-	if total := headerSize(d, r.prof) + size; total > s.maxRequest {
+	total := headerSize(d, r.prof) + size
+	if total > s.maxRequest {
 		// Not sent: refused here as the client would refuse it.
 		err := &schema.Error{Code: schema.TooLarge, Detail: fmt.Sprintf("a request of %d bytes: the limit of Bigtable is %d (256 MiB)", total, s.maxRequest)}
 		r.rest(sink.Outcome{Kind: sink.Rejected, Scope: sink.ScopeBatch, Err: err})
 	} else if len(r.sent) > 0 {
-		r.build(batch, size)
-		r.send(ctx)
+		r.merge(batch)
+		r.send(ctx, total)
 	}
 	s.metrics.attempt(d, r.outs)
 	return r.outs
@@ -89,60 +89,76 @@ func (r *request) choose(batch []sink.Entry) (size int) {
 	return size
 }
 
-// build encodes the entries that are sent, those of one row as one.
-func (r *request) build(batch []sink.Entry, size int) {
-	r.raw = make([]byte, 0, size)
+// merge gathers the entries that are sent by their row.
+func (r *request) merge(batch []sink.Entry) {
 	r.rows = make([][]int, 0, len(r.sent))
 	if len(r.sent) == 1 {
 		r.rows = append(r.rows, r.sent)
-	} else {
-		row := make(map[string]int, len(r.sent))
-		for k, i := range r.sent {
-			at, ok := row[batch[i].Key]
-			if !ok {
-				row[batch[i].Key] = len(r.rows)
-				r.rows = append(r.rows, r.sent[k:k+1:k+1])
-				continue
-			}
-			r.rows[at] = append(r.rows[at], i)
-		}
+		return
 	}
+	row := make(map[string]int, len(r.sent))
+	for k, i := range r.sent {
+		at, ok := row[batch[i].Key]
+		if !ok {
+			row[batch[i].Key] = len(r.rows)
+			r.rows = append(r.rows, r.sent[k:k+1:k+1])
+			continue
+		}
+		r.rows[at] = append(r.rows[at], i)
+	}
+}
+
+// encode makes the request, of at most size bytes.
+func (r *request) encode(size int) mem.Buffer {
+	var pool mem.BufferPool = mem.NopBufferPool{}
+	if !mem.IsBelowBufferPoolingThreshold(size) {
+		pool = mem.DefaultBufferPool()
+	}
+	to := pool.Get(size)
+	b := protowire.AppendTag((*to)[:0], requestTable, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(len(r.dest.Instance)+len(tablesInfix)+len(r.dest.Table)))
+	b = append(b, r.dest.Instance...)
+	b = append(b, tablesInfix...)
+	b = append(b, r.dest.Table...)
 	for _, merged := range r.rows {
 		n := len(r.entries[merged[0]].wire)
 		for _, i := range merged[1:] {
 			n += len(r.entries[i].wire) - r.entries[i].muts
 		}
-		r.raw = protowire.AppendTag(r.raw, requestEntries, protowire.BytesType)
-		r.raw = protowire.AppendVarint(r.raw, uint64(n))
-		r.raw = append(r.raw, r.entries[merged[0]].wire...)
+		b = protowire.AppendTag(b, requestEntries, protowire.BytesType)
+		b = protowire.AppendVarint(b, uint64(n))
+		b = append(b, r.entries[merged[0]].wire...)
 		for _, i := range merged[1:] {
-			r.raw = append(r.raw, r.entries[i].wire[r.entries[i].muts:]...)
+			b = append(b, r.entries[i].wire[r.entries[i].muts:]...)
 		}
 	}
+	if r.prof != "" {
+		b = protowire.AppendTag(b, requestProfile, protowire.BytesType)
+		b = protowire.AppendString(b, r.prof)
+	}
+	*to = b
+	return mem.NewBuffer(to, pool)
 }
 
-func (r *request) send(ctx context.Context) {
+// send makes the call, whose request has at most size bytes.
+func (r *request) send(ctx context.Context, size int) {
 	c := r.sink.open(r.dest.Instance)
 	if c == nil {
 		r.rest(sink.Outcome{Kind: sink.Undecided, Scope: sink.ScopeBatch, Err: errNotOpen})
 		return
 	}
 	name := tableName(r.dest)
-	req := &btpb.MutateRowsRequest{TableName: name, AppProfileId: r.prof}
-	// The entries are encoded already. Carried as fields the message does not know, they
-	// are marshalled by copying, and on the wire they are what the schema says.
-	req.ProtoReflect().SetUnknown(r.raw)
-
 	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(ctx, headers(name, dataParams("table_name", name, r.prof))))
 	defer cancel() // gives the stream back when it is not read to its end
-	stream, err := c.data.MutateRows(ctx, req)
+	call, err := startMutateRows(ctx, c.pool, r.encode(size))
 	if err != nil {
 		r.failed(err)
 		return
 	}
 	seen := make([]bool, len(r.rows))
+	var a answer
 	for left := len(r.rows); left > 0; {
-		resp, err := stream.Recv()
+		err := call.recv(&a)
 		if err == io.EOF {
 			return // what has no status stays Undecided
 		}
@@ -150,36 +166,36 @@ func (r *request) send(ctx context.Context) {
 			r.failed(err)
 			return
 		}
-		for _, e := range resp.Entries {
-			if e.Index < 0 || e.Index >= int64(len(r.rows)) || e.Status == nil {
+		for _, e := range a.entries {
+			if e.index < 0 || e.index >= int64(len(r.rows)) || !e.set {
 				continue
 			}
-			if seen[e.Index] {
-				r.again(r.rows[e.Index], codes.Code(e.Status.Code))
+			if seen[e.index] {
+				r.again(r.rows[e.index], e.not)
 				continue
 			}
-			seen[e.Index] = true
+			seen[e.index] = true
 			left--
-			r.status(r.rows[e.Index], status.FromProto(e.Status))
+			r.status(r.rows[e.index], e.not)
 		}
 	}
 }
 
-// status settles the records of one row by the status read for it.
-func (r *request) status(row []int, st *status.Status) {
-	if st.Code() == codes.OK {
+// status settles the records of one row by the status read for it; nil = OK.
+func (r *request) status(row []int, not *spb.Status) {
+	if not == nil {
 		for _, i := range row {
 			r.outs[i] = sink.Outcome{Kind: sink.Applied}
 		}
 		return
 	}
-	r.classify(row, st.Err(), false)
+	r.classify(row, status.FromProto(not).Err(), false)
 }
 
 // again takes an OK back when a second status for the same row contradicts it.
-func (r *request) again(row []int, code codes.Code) {
+func (r *request) again(row []int, not *spb.Status) {
 	for _, i := range row {
-		if r.outs[i].Kind == sink.Applied && code != codes.OK {
+		if r.outs[i].Kind == sink.Applied && not != nil {
 			r.outs[i] = sink.Outcome{Kind: sink.Undecided, Err: errConflict}
 		}
 	}
