@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race emulators lint lint-openapi fuzz hostile soak bench demo options-mutate
+.PHONY: help build test race emulators lint lint-openapi fuzz hostile soak bench demo options-mutate image-test terraform-test
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,3 +48,9 @@ demo: ## the emulators found here, real events, the console: until Ctrl-C
 
 options-mutate: ## force each option to its default: its test must fail; writes docs/options-proof.md
 	OPTIONS_MUTATE=1 $(GO) test -count=1 -v -run '^TestOptionsMutate$$' ./cmd/server/
+
+image-test: ## build the Dockerfile with buildah on stand-in bases, and run it; needs root
+	IMAGE_TEST=1 REQUIRE_EMULATORS=1 $(GO) test -count=1 -v -timeout 25m ./internal/imagetest/
+
+terraform-test: ## terraform validate and test, in the module and its examples; needs the provider (terraform init)
+	@for dir in terraform terraform/examples/*; do terraform -chdir=$$dir fmt -check && terraform -chdir=$$dir validate && terraform -chdir=$$dir test || exit 1; done

@@ -95,3 +95,34 @@ func TestBasesAreNamedByVersion(t *testing.T) {
 		t.Errorf("builder %s, go.mod asks for %s", names[0], directive[1])
 	}
 }
+
+// cloudbuild.yaml tests with the builder's Go, pushes before it deploys, and documents
+// each of its substitutions.
+func TestCloudBuild(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, "cloudbuild.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	if !strings.Contains(text, "name: "+bases(t)[0]+"\n") {
+		t.Errorf("the tests run on another Go than %s", bases(t)[0])
+	}
+	at := -1
+	for _, step := range []string{"test", "build", "push", "deploy"} {
+		i := strings.Index(text, "- id: "+step+"\n")
+		if i <= at {
+			t.Errorf("step %s is missing, or too early", step)
+		}
+		at = i
+	}
+	_, declared, _ := strings.Cut(text, "\nsubstitutions:\n")
+	declared, _, _ = strings.Cut(declared, "\nsteps:\n")
+	for _, m := range regexp.MustCompile(`\$(_[A-Z]+)`).FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(declared, "  "+m[1]+": ") {
+			t.Errorf("%s has no default", m[1])
+		}
+		if !regexp.MustCompile(`(?m)^#   ` + m[1] + ` +\S`).MatchString(text) {
+			t.Errorf("%s is not documented", m[1])
+		}
+	}
+}

@@ -1,0 +1,187 @@
+// Package terraform holds what Terraform's own tests cannot see: that the module's words
+// are those of the server and of its documents.
+package terraform
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the table of variables into README.md")
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// module is the text of the files of the module that match, comments left out.
+func module(t *testing.T, pattern string) string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no %s: %v", pattern, err)
+	}
+	var b strings.Builder
+	for _, file := range files {
+		for line := range strings.Lines(read(t, file)) {
+			if !strings.HasPrefix(strings.TrimSpace(line), "#") {
+				b.WriteString(line)
+			}
+		}
+	}
+	return b.String()
+}
+
+// RUN-01: the probes are paths that the server has and the contract names, and none ends
+// in z, which the platform's front end answers itself.
+func TestRUN01ProbesAreInTheContract(t *testing.T) {
+	contract := read(t, filepath.Join("..", "openapi.yaml"))
+	block := regexp.MustCompile(`(?s)probes = \{(.*?)\}`).FindStringSubmatch(module(t, "service.tf"))
+	if block == nil {
+		t.Fatal("service.tf has no probes")
+	}
+	paths := regexp.MustCompile(`"(/[^"]*)"`).FindAllStringSubmatch(block[1], -1)
+	if len(paths) != 3 {
+		t.Fatalf("%d probes, want startup, readiness and liveness", len(paths))
+	}
+	for _, m := range paths {
+		if !regexp.MustCompile(`(?m)^  ` + regexp.QuoteMeta(m[1]) + `:$`).MatchString(contract) {
+			t.Errorf("openapi.yaml has no %s", m[1])
+		}
+		if strings.HasSuffix(m[1], "z") {
+			t.Errorf("%s ends in z", m[1])
+		}
+	}
+	// No path is written a second time beside the list.
+	if again := regexp.MustCompile(`path += "/`).FindString(module(t, "service.tf")); again != "" {
+		t.Errorf("a probe's path is written out: %s", again)
+	}
+}
+
+// The metrics of alerts and tiles are metrics that the server has.
+func TestMetricsOfAlertsAndDashboardExist(t *testing.T) {
+	documented := read(t, filepath.Join("..", "docs", "metrics.md"))
+	seen := map[string]bool{}
+	for _, name := range regexp.MustCompile(`pushsink_[a-z0-9_]+`).FindAllString(module(t, "*.tf"), -1) {
+		for _, part := range []string{"_bucket", "_sum", "_count"} {
+			name = strings.TrimSuffix(name, part)
+		}
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		if !strings.Contains(documented, "`"+name+"`") {
+			t.Errorf("docs/metrics.md has no %s", name)
+		}
+	}
+	if len(seen) < 9 {
+		t.Errorf("%d metrics, want those of all tiles", len(seen))
+	}
+}
+
+// The module gives nobody a role on the project, and nothing to everybody: no resource
+// that could do so is in it. The checks of callers are the one place that names them.
+func TestNoRoleOnTheProjectAndNothingForEverybody(t *testing.T) {
+	text := module(t, "*.tf")
+	for _, resource := range []string{"google_project_iam", "google_organization_iam", "google_folder_iam", "iam_binding", "iam_policy", "roles/owner", "roles/editor"} {
+		if strings.Contains(text, resource) {
+			t.Errorf("%s is in the module", resource)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "allUsers") && !strings.Contains(line, "error_message") {
+			t.Errorf("allUsers: %s", strings.TrimSpace(line))
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^ +member += +(.*)$`).FindAllStringSubmatch(text, -1) {
+		switch m[1] {
+		case "google_service_account.runtime.member", "google_service_account.push.member", "local.pubsub_agent", "each.value":
+		default:
+			t.Errorf("a role for %s", m[1])
+		}
+	}
+}
+
+// The runs that show the handed cases are there, and enough of them expect a refusal.
+func TestRunsOfTheModule(t *testing.T) {
+	text := module(t, filepath.Join("tests", "*.tftest.hcl"))
+	runs := regexp.MustCompile(`(?m)^run "(\w+)"`).FindAllStringSubmatch(text, -1)
+	if len(runs) < 12 {
+		t.Errorf("%d runs, want 12 at least", len(runs))
+	}
+	names := ""
+	for _, m := range runs {
+		names += m[1] + "\n"
+	}
+	for _, id := range []string{"RUN_01", "CONN_03", "CONN_04", "ACK_03", "CFG_06", "CFG_07"} {
+		if !strings.Contains(names, id) {
+			t.Errorf("no run of %s", id)
+		}
+	}
+	// Every variable with a bound is refused in some run.
+	refused := strings.Join(regexp.MustCompile(`expect_failures = \[[^\]]*\]`).FindAllString(text, -1), "\n")
+	for _, block := range variables(t) {
+		if strings.Contains(block.body, "validation {") && !regexp.MustCompile(`var\.`+block.name+`\b`).MatchString(refused) {
+			t.Errorf("no run is refused by the bounds of %s", block.name)
+		}
+	}
+}
+
+type variable struct{ name, body string }
+
+func variables(t *testing.T) (list []variable) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?ms)^variable "(\w+)" \{\n(.*?)^\}`).FindAllStringSubmatch(module(t, "variables.tf"), -1) {
+		list = append(list, variable{m[1], m[2]})
+	}
+	if len(list) < 25 {
+		t.Fatalf("%d variables", len(list))
+	}
+	return list
+}
+
+const (
+	tableBegin = "<!-- variables -->\n"
+	tableEnd   = "<!-- /variables -->\n"
+)
+
+// The README's table of variables is what variables.tf says.
+func TestReadmeVariablesTable(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| variable | default | |\n|---|---|---|\n")
+	for _, v := range variables(t) {
+		description := regexp.MustCompile(`(?m)^  description = "(.*)"$`).FindStringSubmatch(v.body)
+		if description == nil {
+			t.Errorf("%s has no description", v.name)
+			continue
+		}
+		fallback := "—"
+		if m := regexp.MustCompile(`(?m)^  default +=? *= (.*)$`).FindStringSubmatch(v.body); m != nil {
+			fallback = "`" + m[1] + "`"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", v.name, fallback, strings.NewReplacer("|", `\|`, `\"`, `"`).Replace(description[1]))
+	}
+	text := read(t, "README.md")
+	head, rest, _ := strings.Cut(text, tableBegin)
+	got, tail, found := strings.Cut(rest, tableEnd)
+	switch {
+	case !found:
+		t.Fatalf("README.md has no table between %q and %q", tableBegin, tableEnd)
+	case got == table.String():
+	case *update:
+		if err := os.WriteFile("README.md", []byte(head+tableBegin+table.String()+tableEnd+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Error("README.md's table differs from variables.tf; run\n\tgo test ./terraform -update")
+	}
+}
