@@ -47,6 +47,7 @@ func main() {
 			}
 		}()
 	}
-	http.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
-	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), nil))
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
+	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), mux))
 }

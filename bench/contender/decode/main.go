@@ -22,7 +22,8 @@ import (
 
 func main() {
 	probe.Serve()
-	http.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		x := scratches.Get().(*scratch)
 		defer scratches.Put(x)
 		if err := x.decode(r); err != nil {
@@ -31,8 +32,8 @@ func main() {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
-	http.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
-	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), nil))
+	mux.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
+	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), mux))
 }
 
 // scratch is what one request needs, kept for the next.

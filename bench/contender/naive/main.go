@@ -24,7 +24,8 @@ func main() {
 		log.Fatal(err)
 	}
 	table := client.Open(reading.TableName)
-	http.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		var push reading.Push
 		if err := json.NewDecoder(r.Body).Decode(&push); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -32,7 +33,7 @@ func main() {
 		}
 		write(w, r, table, push.Message.Data)
 	})
-	http.HandleFunc("POST /unwrapped", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /unwrapped", func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(r.Body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -40,8 +41,8 @@ func main() {
 		}
 		write(w, r, table, data)
 	})
-	http.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
-	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), nil))
+	mux.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
+	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), mux))
 }
 
 func write(w http.ResponseWriter, r *http.Request, table *bigtable.Table, data []byte) {

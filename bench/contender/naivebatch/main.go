@@ -24,7 +24,8 @@ func main() {
 		log.Fatal(err)
 	}
 	table := client.Open(reading.TableName)
-	http.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		var (
 			keys      []string
 			mutations []*bigtable.Mutation
@@ -51,6 +52,6 @@ func main() {
 		}
 		w.WriteHeader(http.StatusOK)
 	})
-	http.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
-	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), nil))
+	mux.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
+	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), mux))
 }

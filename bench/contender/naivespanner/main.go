@@ -23,7 +23,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	http.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		var push reading.Push
 		if err := json.NewDecoder(r.Body).Decode(&push); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -40,6 +41,6 @@ func main() {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
-	http.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
-	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), nil))
+	mux.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
+	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), mux))
 }
