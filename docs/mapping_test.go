@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -30,6 +31,7 @@ const document = "mapping.md"
 //	```yaml refused   one that does not; the ```text block after it is the whole message
 //	```text           records and what the routes before them make of each (see transcript)
 //	```json           the record of the table of expressions behind it
+//	```json FILE      a schema that the routes behind it name; also ```proto FILE
 //	```console        commands; they are shown, not run
 //
 // and three kinds of tables that are run: see tables.
@@ -45,7 +47,7 @@ func TestMappingDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for what, least := range map[string]int{"yaml": 20, "refused": 2, "result": 45, "expression": 50, "encoding": 15, "template": 15} {
+	for what, least := range map[string]int{"yaml": 20, "refused": 2, "result": 45, "expression": 50, "encoding": 15, "template": 15, "shown": 2} {
 		if d.counts[what] < least {
 			t.Errorf("%d of kind %q were run, at least %d are wanted: is a block not recognised?", d.counts[what], what, least)
 		}
@@ -109,7 +111,9 @@ func (d *checker) block(kind, body string) string {
 	}
 	switch kind {
 	case "yaml", "yaml refused":
-		routes, err := schema.Compile("routes.yaml", []byte(whole(body)))
+		routes, err := schema.CompileWith("routes.yaml", []byte(whole(body)), func(name string) (io.ReadCloser, error) {
+			return os.Open(payloads + name)
+		})
 		switch {
 		case kind == "yaml" && err != nil:
 			d.errorf("%v", err)
@@ -142,9 +146,30 @@ func (d *checker) block(kind, body string) string {
 		d.record = body
 	case "console":
 	default:
+		if _, name, ok := strings.Cut(kind, " "); ok {
+			d.shown(name, body)
+			break
+		}
 		d.errorf("a block of kind %q", kind)
 	}
 	return body
+}
+
+// payloads holds the schemas that the document shows and its routes name.
+const payloads = "../schema/testdata/payload/"
+
+// shown holds a block against the file that it shows, whose comments at the top are its own.
+func (d *checker) shown(name, body string) {
+	text, err := os.ReadFile(payloads + name)
+	if err != nil {
+		d.errorf("%v", err)
+		return
+	}
+	file := regexp.MustCompile(`^(//.*\n)+`).ReplaceAllString(string(text), "")
+	if file != body {
+		d.errorf("%s is\n%s", name, file)
+	}
+	d.counts["shown"]++
 }
 
 func (d *checker) differ(got, want string) {
@@ -184,7 +209,8 @@ func (d *checker) transcript(body string) string {
 		case "message":
 			d.message(rec, text)
 		case "record":
-			rec.Data, has = []byte(text), true
+			// A record is JSON, as a line of a sample is.
+			rec.Data, rec.Encoding, has = []byte(text), schema.JSONEncoding, true
 		case "bytes":
 			var err error
 			if rec.Data, err = base64.StdEncoding.DecodeString(text); err != nil {

@@ -26,7 +26,7 @@ type routeFile struct {
 
 type inputFile struct {
 	mark
-	Format   word          `yaml:"format" jsonschema:"enum=json,enum=avro,enum=protobuf,enum=bytes,default=json" jsonschema_description:"How the payload is decoded into data."`
+	Format   word          `yaml:"format" jsonschema:"enum=json,enum=avro,enum=protobuf,enum=bytes,default=json" jsonschema_description:"How the payload is decoded into data. avro and protobuf need their member beside it."`
 	Envelope word          `yaml:"envelope" jsonschema:"enum=auto,enum=wrapped,enum=unwrapped,enum=cloudevents,default=auto" jsonschema_description:"How a push wraps its record."`
 	Avro     *avroFile     `yaml:"avro" jsonschema_description:"Beside format: avro."`
 	Protobuf *protobufFile `yaml:"protobuf" jsonschema_description:"Beside format: protobuf."`
@@ -57,7 +57,7 @@ type bigtableFile struct {
 	Create     word                `yaml:"create" jsonschema:"enum=never,enum=ifNeeded,default=never" jsonschema_description:"Whether a missing table and its families are created. ifNeeded needs families."`
 	MaxTables  number              `yaml:"maxTables" jsonschema:"minimum=1,default=1000" jsonschema_description:"How many tables a templated table may become."`
 	Families   ordered[familyFile] `yaml:"families" jsonschema_description:"Column families to create, beside create: ifNeeded."`
-	All        *allFile            `yaml:"all" jsonschema_description:"Every top-level field as a cell, strings as they are, everything else as JSON. Goes before set."`
+	All        *allFile            `yaml:"all" jsonschema_description:"Every top-level field as a cell: strings, bytes and timestamps as they are, everything else as JSON. Goes before set."`
 	Set        []cellFile          `yaml:"set" jsonschema_description:"The cells."`
 	DeleteWhen expression          `yaml:"deleteWhen" jsonschema_description:"Records for which this is true only delete: what delete says, by default the row."`
 	Delete     *deleteFile         `yaml:"delete" jsonschema_description:"row, a family, or a column. Without deleteWhen it is done before all and set."`
