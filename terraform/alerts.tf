@@ -11,7 +11,7 @@ locals {
   scraped = "cluster=\"__run__\",namespace=\"${var.name}\""
 
   run_filter    = "resource.type = \"cloud_run_revision\" AND resource.labels.service_name = \"${var.name}\""
-  pubsub_filter = "resource.type = \"pubsub_subscription\" AND resource.labels.subscription_id = starts_with(\"${var.name}-\")"
+  pubsub_filter = "resource.type = \"pubsub_subscription\" AND resource.labels.subscription_id = one_of(${join(", ", [for s in local.subscription_names : "\"${s}\""])})"
 
   platform_alerts = { for name, a in {
     server_errors = {
@@ -58,7 +58,7 @@ locals {
       duration  = "0s"
       says      = "Messages ran out of delivery attempts and are in ${var.name}-dead-letter."
     }
-  } : name => a if var.alerts != null }
+  } : name => a if var.alerts != null && (startswith(a.filter, local.run_filter) || length(local.subscription_names) > 0) }
 
   server_alerts = { for name, a in {
     rejections = {

@@ -1,5 +1,5 @@
 locals {
-  platform_tiles = [
+  platform_tiles = [for t in [
     { title = "Answers by class, 1/s", filter = "${local.run_filter} AND metric.type = \"run.googleapis.com/request_count\"", aligner = "ALIGN_RATE", reducer = "REDUCE_SUM", by = ["metric.labels.response_code_class"] },
     { title = "Latency p50, ms", filter = "${local.run_filter} AND metric.type = \"run.googleapis.com/request_latencies\"", aligner = "ALIGN_PERCENTILE_50", reducer = "REDUCE_MEAN", by = [] },
     { title = "Latency p99, ms", filter = "${local.run_filter} AND metric.type = \"run.googleapis.com/request_latencies\"", aligner = "ALIGN_PERCENTILE_99", reducer = "REDUCE_MAX", by = [] },
@@ -8,7 +8,7 @@ locals {
     { title = "Oldest unacknowledged message, s", filter = "${local.pubsub_filter} AND metric.type = \"pubsub.googleapis.com/subscription/oldest_unacked_message_age\"", aligner = "ALIGN_MAX", reducer = "REDUCE_MAX", by = ["resource.labels.subscription_id"] },
     { title = "Messages waiting", filter = "${local.pubsub_filter} AND metric.type = \"pubsub.googleapis.com/subscription/num_undelivered_messages\"", aligner = "ALIGN_MAX", reducer = "REDUCE_SUM", by = ["resource.labels.subscription_id"] },
     { title = "Pushes by answer, 1/s", filter = "${local.pubsub_filter} AND metric.type = \"pubsub.googleapis.com/subscription/push_request_count\"", aligner = "ALIGN_RATE", reducer = "REDUCE_SUM", by = ["metric.labels.response_class"] },
-  ]
+  ] : t if startswith(t.filter, local.run_filter) || length(local.subscription_names) > 0]
 
   server_tiles = [for t in [
     { title = "Records by result, 1/s", query = "sum by (route, result) (rate(pushsink_records_total{${local.scraped}}[1m]))" },

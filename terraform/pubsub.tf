@@ -3,6 +3,14 @@ locals {
     route = coalesce(s.route, name)
     topic = s.topic == null ? google_pubsub_topic.input[name].id : s.topic
   }) }
+  dead_letter = var.dead_letter != null && length(var.subscriptions) > 0
+
+  # Names of all subscriptions here, which are known before they are made.
+  subscription_names = concat(
+    [for name in keys(var.subscriptions) : "${var.name}-${name}-push"],
+    local.dead_letter ? ["${var.name}-dead-letter"] : [],
+    var.rejected_topic ? ["${var.name}-rejected"] : [],
+  )
 }
 
 resource "google_pubsub_topic" "input" {
@@ -68,7 +76,7 @@ resource "google_pubsub_subscription" "push" {
 # needs a role for either; without them the message goes round for ever.
 
 resource "google_pubsub_topic" "dead_letter" {
-  count = var.dead_letter == null ? 0 : 1
+  count = local.dead_letter ? 1 : 0
 
   project    = var.project_id
   name       = "${var.name}-dead-letter"
@@ -78,7 +86,7 @@ resource "google_pubsub_topic" "dead_letter" {
 
 # A topic keeps nothing by itself.
 resource "google_pubsub_subscription" "dead_letter" {
-  count = var.dead_letter == null ? 0 : 1
+  count = local.dead_letter ? 1 : 0
 
   project                    = var.project_id
   name                       = "${var.name}-dead-letter"
@@ -92,7 +100,7 @@ resource "google_pubsub_subscription" "dead_letter" {
 }
 
 resource "google_pubsub_topic_iam_member" "dead_letter_publisher" {
-  count = var.dead_letter == null ? 0 : 1
+  count = local.dead_letter ? 1 : 0
 
   project = var.project_id
   topic   = google_pubsub_topic.dead_letter[0].name

@@ -149,6 +149,10 @@ run "alerts_and_dashboard" {
     error_message = "Another streak: ${google_monitoring_alert_policy.server["streak"].conditions[0].condition_prometheus_query_language[0].query}"
   }
   assert {
+    condition     = strcontains(google_monitoring_alert_policy.platform["oldest_unacked"].conditions[0].condition_threshold[0].filter, "one_of(\"pushsink-telemetry-push\", \"pushsink-dead-letter\")")
+    error_message = "Subscriptions of others, or not all of these: ${google_monitoring_alert_policy.platform["oldest_unacked"].conditions[0].condition_threshold[0].filter}"
+  }
+  assert {
     condition     = keys(google_monitoring_notification_channel.email) == ["ops@example.com"]
     error_message = "Nobody is told."
   }
@@ -181,6 +185,22 @@ run "platform_alerts_without_the_collector" {
   assert {
     condition     = length(google_monitoring_alert_policy.platform) == 4 && length(google_monitoring_alert_policy.server) == 0 && length(jsondecode(google_monitoring_dashboard.this[0].dashboard_json).mosaicLayout.tiles) == 8
     error_message = "An alert or a tile on metrics that nobody scrapes."
+  }
+}
+
+run "batches_alone_have_nothing_of_pubsub" {
+  command = plan
+  variables {
+    subscriptions = {}
+  }
+
+  assert {
+    condition     = keys(google_monitoring_alert_policy.platform) == ["latency", "server_errors"] && length(jsondecode(google_monitoring_dashboard.this[0].dashboard_json).mosaicLayout.tiles) == 5
+    error_message = "An alert or a tile on subscriptions that are not there."
+  }
+  assert {
+    condition     = length(google_pubsub_topic.dead_letter) + length(google_pubsub_subscription.dead_letter) == 0
+    error_message = "Dead letters of no subscription."
   }
 }
 
