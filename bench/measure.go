@@ -172,10 +172,14 @@ func (r *runner) window(s *scenario, x *server, backend *store, rate float64) (t
 func at(run *load.Run, moment <-chan struct{}, f func() error) error {
 	select {
 	case <-moment:
-		return f()
 	case <-run.Done():
-		return errors.New("the load ended early")
+		select {
+		case <-moment: // both have come
+		default:
+			return errors.New("the load ended early")
+		}
 	}
+	return f()
 }
 
 // between is what was used per record between two samples.
