@@ -40,6 +40,7 @@ type core struct {
 	seq      uint64
 	waiting  chain[call] // calls with entries not admitted, round robin, longest wait first
 	calls    chain[call] // calls with entries not settled
+	ends     heap[*call] // of these, those with a deadline, the earliest first
 
 	// Lanes (core_lane.go).
 	lanes  map[Dest]*lane
@@ -94,6 +95,10 @@ func newCore(o Options, rand func() float64) *core {
 	c.idle.at = func(l *lane) *links[lane] { return &l.idleLinks }
 	c.open.at = func(r *request) *links[request] { return &r.links }
 	c.recent.at = func(n *instance) *links[instance] { return &n.links }
+	c.ends = heap[*call]{
+		less: func(a, b *call) bool { return a.deadline.Before(b.deadline) },
+		pos:  func(k *call) *int { return &k.endPos },
+	}
 	c.timers = heap[*lane]{
 		less: func(a, b *lane) bool { return a.wake.Before(b.wake) },
 		pos:  func(l *lane) *int { return &l.timerPos },
@@ -126,9 +131,10 @@ type call struct {
 	outs  []Outcome
 	next  int // the first entry not yet looked at for admission
 	left  int // entries without outcome
-	// deadline is when the caller stops waiting; zero = never. The shell ends the call
-	// then; the core only leaves out what could not finish before it.
+	// deadline is when the call ends; zero = never. Before it, what could not finish in
+	// time is left out.
 	deadline time.Time
+	endPos   int
 	last     time.Time // last admission, at first the submission
 	behind   *lane     // the slow lane that the next entry waits for, when last looked at
 	late     bool      // refused: entries were not admitted within AdmissionTimeout
@@ -151,6 +157,9 @@ func (c *core) submit(now time.Time, k *call) {
 		k.deadline = c.drainAt
 	}
 	c.calls.pushBack(k)
+	if !k.deadline.IsZero() {
+		c.ends.push(k)
+	}
 	c.enter(now, k)
 	c.run(now)
 }
@@ -188,6 +197,9 @@ func (c *core) tick(now time.Time) {
 			c.withdraw(now, k, ErrClosed)
 		}
 	}
+	for c.ends.len() > 0 && !now.Before(c.ends.s[0].deadline) {
+		c.withdraw(now, c.ends.s[0], nil)
+	}
 	c.run(now)
 }
 
@@ -200,6 +212,11 @@ func (c *core) drain(now, at time.Time) {
 		for k := c.calls.head; k != nil; k = c.calls.next(k) {
 			if k.deadline.IsZero() || at.Before(k.deadline) {
 				k.deadline = at
+				if k.endPos == 0 {
+					c.ends.push(k)
+				} else {
+					c.ends.fix(k)
+				}
 			}
 		}
 	}
@@ -262,8 +279,8 @@ func (c *core) next() time.Time {
 	for _, n := range c.wanted {
 		soonest(n.retryAt)
 	}
-	if c.calls.n > 0 {
-		soonest(c.drainAt)
+	if c.ends.len() > 0 {
+		soonest(c.ends.s[0].deadline)
 	}
 	return at
 }

@@ -251,6 +251,7 @@ func (c *core) settle(it *item, o Outcome) {
 	k.left--
 	if k.left == 0 {
 		c.calls.remove(k)
+		c.ends.remove(k)
 		c.woken = append(c.woken, k)
 	}
 }

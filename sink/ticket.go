@@ -10,6 +10,7 @@ type Ticket struct {
 	w    *Writer
 	ctx  context.Context
 	stop func() bool // undoes the hook on ctx; nil = none
+	in   bool        // admitted, or settled, when it was submitted
 	done chan struct{}
 
 	// Guarded by w.mu until done is closed.
@@ -22,7 +23,7 @@ type Ticket struct {
 	oneOutcome [1]Outcome
 }
 
-func newTicket(w *Writer, ctx context.Context, es []Entry) *Ticket {
+func newTicket(w *Writer, ctx context.Context, deadline time.Time, es []Entry) *Ticket {
 	t := &Ticket{w: w, ctx: ctx, done: make(chan struct{})}
 	k := &t.call
 	k.ticket = t
@@ -31,7 +32,7 @@ func newTicket(w *Writer, ctx context.Context, es []Entry) *Ticket {
 	} else {
 		k.items, k.outs = make([]item, len(es)), make([]Outcome, len(es))
 	}
-	k.deadline, _ = ctx.Deadline()
+	k.deadline = deadline
 	for i, e := range es {
 		e.Bytes, e.Cost, e.Mutations = max(1, e.Bytes), max(1, e.Cost), max(1, e.Mutations)
 		it := &k.items[i]
@@ -78,6 +79,9 @@ func (t *Ticket) Done() <-chan struct{} { return t.done }
 // the input is no longer needed for anything, and the next chunk of a stream may be
 // submitted. It returns early, with ctx's error, when ctx ends.
 func (t *Ticket) Admitted(ctx context.Context) error {
+	if t.in {
+		return nil
+	}
 	select {
 	case <-t.AdmittedChan():
 		return nil
@@ -98,6 +102,9 @@ func (t *Ticket) Admitted(ctx context.Context) error {
 // within AdmissionTimeout. After Admitted it is final, long before the outcomes are: the
 // reader of a stream stops there.
 func (t *Ticket) Overloaded() bool {
+	if t.in {
+		return false // nothing of it had to wait
+	}
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
 	return t.call.late

@@ -52,14 +52,16 @@ func New(b Backend, o Options) (*Writer, error) {
 // context leaves what has none Undecided, and what was not sent is sent no more. es is
 // not kept.
 func (w *Writer) Write(ctx context.Context, es []Entry) []Outcome {
-	return w.submit(ctx, es).Wait()
+	deadline, _ := ctx.Deadline()
+	return w.SubmitUntil(ctx, deadline, es).Wait()
 }
 
 // Submit hands es over and returns at once. The entries live until ctx ends. Entries of
 // one key submitted by several calls are written in the order in which they were
 // admitted: wait for Ticket.Admitted before the next chunk of one stream.
 func (w *Writer) Submit(ctx context.Context, es []Entry) *Ticket {
-	t := w.submit(ctx, es)
+	deadline, _ := ctx.Deadline()
+	t := w.SubmitUntil(ctx, deadline, es)
 	if ctx.Done() != nil {
 		// Nobody may be waiting when the caller leaves.
 		t.stop = context.AfterFunc(ctx, t.Cancel)
@@ -67,17 +69,21 @@ func (w *Writer) Submit(ctx context.Context, es []Entry) *Ticket {
 	return t
 }
 
-func (w *Writer) submit(ctx context.Context, es []Entry) *Ticket {
-	t := newTicket(w, ctx, es)
+// SubmitUntil is Submit for a caller that goes on to wait, at a smaller cost: the entries
+// end at the deadline (zero = none), which ctx need not have, or when ctx ends while
+// Ticket.Wait or Ticket.Admitted runs.
+func (w *Writer) SubmitUntil(ctx context.Context, deadline time.Time, es []Entry) *Ticket {
+	t := newTicket(w, ctx, deadline, es)
 	gone := ctx.Err() != nil
 	w.mu.Lock()
 	defer w.crash()
 	now := time.Now()
-	if gone {
+	if gone || !deadline.IsZero() && !now.Before(deadline) {
 		w.core.stillborn(&t.call)
 	} else {
 		w.core.submit(now, &t.call)
 	}
+	t.in = t.call.admitted()
 	w.unlock(now, false)
 	return t
 }

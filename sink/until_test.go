@@ -1,0 +1,77 @@
+package sink_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pushsink/pushsink/sink"
+	"github.com/pushsink/pushsink/sink/sinktest"
+)
+
+// The writer ends a call at its deadline by itself: its context has none, and nobody waits.
+func TestSubmitUntilDeadline(t *testing.T) {
+	inBubble(t, func(o *sink.Options, b *sinktest.Backend) {
+		b.Latency, o.MaxInFlightEntries, o.MaxInFlightRequestsDest, o.AdmissionTimeout = 100*ms, 3, 1, time.Second
+	}, func(r *rig) {
+		ctx := context.Background()
+		open := r.w.SubmitUntil(ctx, r.start.Add(40*ms), r.entries(0, 1))
+		synctest.Wait()
+		queued := r.w.SubmitUntil(ctx, r.start.Add(50*ms), r.entries(1, 3))
+		waits := r.w.SubmitUntil(ctx, r.start.Add(30*ms), r.entries(3, 4))
+		lasts := r.w.SubmitUntil(ctx, time.Time{}, r.entries(4, 5))
+		if waits.Overloaded() || lasts.Overloaded() {
+			t.Error("refused, though there is time")
+		}
+		for _, c := range []struct {
+			what string
+			tk   *sink.Ticket
+			at   time.Duration
+			want error
+		}{
+			{"not admitted", waits, 30 * ms, sink.ErrWithdrawn},
+			{"in an open request", open, 40 * ms, sink.ErrInFlight},
+			{"queued", queued, 50 * ms, sink.ErrWithdrawn},
+		} {
+			<-c.tk.Done()
+			wantTime(t, c.what, r.at(), c.at)
+			for _, o := range c.tk.Wait() {
+				wantIs(t, c.what, o, sink.Undecided, c.want)
+			}
+			if err := c.tk.Admitted(ctx); err != nil {
+				t.Errorf("%s: admitted: %v", c.what, err)
+			}
+		}
+		for _, o := range lasts.Wait() {
+			wantIs(t, "without a deadline", o, sink.Applied)
+		}
+		wantTime(t, "without a deadline", r.at(), 200*ms)
+		wantList(t, "sizes", r.sizes(), []int{1, 1})
+
+		past := r.w.SubmitUntil(ctx, r.start.Add(200*ms), r.entries(5, 7))
+		for _, o := range past.Wait() {
+			wantIs(t, "at its deadline", o, sink.Undecided, sink.ErrWithdrawn)
+		}
+		wantList(t, "sizes", r.sizes(), []int{1, 1})
+	})
+}
+
+// A context that ends counts while somebody waits.
+func TestSubmitUntilContext(t *testing.T) {
+	inBubble(t, func(o *sink.Options, b *sinktest.Backend) {
+		b.Latency, o.MaxInFlightRequestsDest = 100*ms, 1
+	}, func(r *rig) {
+		open := r.w.SubmitUntil(context.Background(), time.Time{}, r.entries(0, 1))
+		synctest.Wait()
+		ctx, leave := context.WithCancel(context.Background())
+		queued := r.w.SubmitUntil(ctx, r.start.Add(time.Second), r.entries(1, 2))
+		time.AfterFunc(10*ms, leave)
+		wantIs(t, "of a caller that left", queued.Wait()[0], sink.Undecided, sink.ErrWithdrawn)
+		wantTime(t, "of a caller that left", r.at(), 10*ms)
+		wantIs(t, "of another", open.Wait()[0], sink.Applied)
+		wantList(t, "sizes", r.sizes(), []int{1})
+		gone := r.w.SubmitUntil(ctx, r.start.Add(time.Second), r.entries(2, 3))
+		wantIs(t, "after its caller left", gone.Wait()[0], sink.Undecided, sink.ErrWithdrawn)
+	})
+}
