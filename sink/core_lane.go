@@ -5,6 +5,11 @@ import "time"
 // stallAfter is how long a lane may go without a sign of life before it counts as down.
 const stallAfter = 250 * time.Millisecond
 
+// minTurn is the least time between two batches of a busy lane that are not full: a request
+// costs some 100 us of CPU however little it holds, and a service that answers in less than a
+// few of them must not be sent single entries (docs/adr/0004).
+const minTurn = 500 * time.Microsecond
+
 // lane is the state of one destination.
 type lane struct {
 	dest Dest
@@ -33,10 +38,11 @@ type lane struct {
 
 	// Requests.
 	open      int
-	isolating int  // of these, cohorts
-	flush     bool // a request ended: what is sendable is due
-	isolated  bool // the last request was a cohort
-	limit     int  // entries in a batch; below MaxBatchEntries after a timeout
+	isolating int           // of these, cohorts
+	isolated  bool          // the last request was a cohort
+	limit     int           // entries in a batch; below MaxBatchEntries after a timeout
+	launched  time.Time     // the last batch
+	rpc       time.Duration // what a request takes: a moving mean; 0 = none was answered yet
 
 	// How it fares.
 	lastOutcome  time.Time // of a request; at first, when the first was sent
@@ -188,16 +194,27 @@ func (c *core) slots(l *lane, now time.Time) int {
 	return c.o.MaxInFlightRequestsDest
 }
 
-// batchDue: an idle lane sends at once; a busy one when a batch is full, when its oldest
-// sendable entry waited MaxTimeInBuffer, or when a request ended.
+// batchDue: an idle lane sends at once; a busy one when a batch is full, or at batchTime.
 func (c *core) batchDue(l *lane, now time.Time) bool {
-	return l.open == 0 || l.flush || c.draining ||
+	return l.open == 0 || c.draining ||
 		l.n >= l.limit || l.bytes >= c.o.MaxBatchBytes || l.cost >= c.o.MaxBatchCost || l.mutations >= c.o.MaxBatchMutations ||
-		!now.Before(c.lingerEnd(l))
+		!now.Before(c.batchTime(l))
 }
 
-func (c *core) lingerEnd(l *lane) time.Time {
-	return l.ready.s[0].queue.head.admitted.Add(c.o.MaxTimeInBuffer)
+// batchTime is when what a busy lane holds is due though no batch is full: its oldest
+// sendable entry waited MaxTimeInBuffer, or the lane's turn came. Turns spread the requests
+// that it may have open evenly over the time that one takes. Requests that start whenever
+// another ends bunch up instead, until one of them takes nearly all that waits.
+func (c *core) batchTime(l *lane) time.Time {
+	at := l.ready.s[0].queue.head.admitted.Add(c.o.MaxTimeInBuffer)
+	if l.rpc == 0 {
+		return at
+	}
+	turn := l.launched.Add(max(minTurn, l.rpc/time.Duration(c.o.MaxInFlightRequestsDest)))
+	if turn.Before(at) {
+		return turn
+	}
+	return at
 }
 
 // refresh brings l up to date: what backed off long enough becomes sendable, recovery
@@ -220,9 +237,6 @@ func (c *core) refresh(l *lane, now time.Time) {
 		c.heavy.remove(l)
 	} else if !l.heavyLinks.in {
 		c.heavy.pushBack(l)
-	}
-	if l.n == 0 {
-		l.flush = false
 	}
 
 	if c.pick(l, now) == pickNone {
@@ -267,7 +281,7 @@ func (c *core) wakeTime(l *lane, now time.Time) time.Time {
 		after(l.retryAt)
 	}
 	if l.n > 0 && l.open > 0 {
-		after(c.lingerEnd(l))
+		after(c.batchTime(l))
 	}
 	if l.delayed.len() > 0 {
 		after(l.delayed.s[0].at)
@@ -301,7 +315,7 @@ func (c *core) send(now time.Time) bool {
 		switch c.pick(l, now) {
 		case pickBatch:
 			c.launch(l, c.takeBatch(l), now)
-			l.flush, l.isolated, sent = false, false, true
+			l.launched, l.isolated, sent = now, false, true
 		case pickCohort:
 			c.launch(l, c.takeCohort(l), now)
 			l.isolated, sent = true, true
@@ -402,4 +416,13 @@ func (c *core) freeRequest(r *request) {
 	if len(c.freeRequests) < c.o.MaxInFlightRequests {
 		c.freeRequests = append(c.freeRequests, r)
 	}
+}
+
+// took takes the time of an answered request into the mean, an eighth of it.
+func (l *lane) took(d time.Duration) {
+	if l.rpc == 0 {
+		l.rpc = d
+		return
+	}
+	l.rpc += (d - l.rpc) / 8
 }

@@ -134,7 +134,9 @@ func (c *core) wrote(now time.Time, r *request, outs []Outcome, broken error, sl
 	} else if v.answered && !l.missing {
 		c.found(l)
 	}
-	l.flush = true
+	if v.decided {
+		l.took(now.Sub(r.started))
+	}
 	c.unused(l.inst)
 	c.mark(l)
 	c.freeRequest(r)
