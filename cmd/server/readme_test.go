@@ -39,7 +39,7 @@ func TestReadmeOptionsTable(t *testing.T) {
 		}
 		return
 	}
-	t.Errorf("the options table of README.md differs from the declarations; run\n\tgo test ./cmd/server -run README -update\ngot\n%s\nwant\n%s", table, want)
+	t.Errorf("the options table of README.md differs from the declarations; run\n\tgo test ./cmd/server -run 'Readme|Terraform' -update\ngot\n%s\nwant\n%s", table, want)
 }
 
 // What -h prints holds every option with its default and its bounds.
