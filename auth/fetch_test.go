@@ -59,6 +59,21 @@ func TestKeySet(t *testing.T) {
 	}
 }
 
+// A key set has at most 1 MiB.
+func TestLargestKeySet(t *testing.T) {
+	key := issuer.NewKey(t, "a")
+	public := key.Public()
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{public}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, reason := range map[int]auth.Reason{1 << 20: "", 1<<20 + 1: auth.Unavailable} {
+		i := issuer.New()
+		i.Answer(200, string(set)+strings.Repeat(" ", size-len(set)))
+		want(t, "a key set of that size", newVerifier(t, config(i)).Verify(t.Context(), key.Sign(t, issuer.Claims())), reason)
+	}
+}
+
 // Keys come from the URL of the configuration, over a connection that is not kept, and never
 // from where that points.
 func TestKeysOverHTTP(t *testing.T) {

@@ -55,8 +55,8 @@ func newKeySet(c Config) *keySet {
 	}
 }
 
-// lookup returns the issuer's key of that id. The pointer stays the same for as long as the
-// issuer publishes that key.
+// lookup returns the issuer's key of that id. The pointer stays the same until the keys are
+// fetched again.
 func (k *keySet) lookup(ctx context.Context, kid string) (*rsa.PublicKey, *Refusal) {
 	k.mu.Lock()
 	now := time.Now()
@@ -154,11 +154,6 @@ func (k *keySet) end(began time.Time, keys map[string]*rsa.PublicKey, err error)
 	k.mu.Lock()
 	k.failing = err != nil
 	if err == nil {
-		for kid, key := range keys {
-			if old := k.keys[kid]; old != nil && old.Equal(key) {
-				keys[kid] = old
-			}
-		}
 		k.keys, k.fetched = keys, began
 	} else {
 		k.retry = time.Now().Add(retryDelay)

@@ -1,12 +1,19 @@
 package auth_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
 	"github.com/pushsink/pushsink/auth"
+	"github.com/pushsink/pushsink/internal/emulator"
 	"github.com/pushsink/pushsink/internal/issuer"
 )
+
+func TestMain(m *testing.M) {
+	emulator.LoopbackOnly()
+	os.Exit(m.Run())
+}
 
 // config accepts what issuer.Claims says, by the keys of i.
 func config(i *issuer.Issuer) auth.Config {

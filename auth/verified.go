@@ -21,8 +21,8 @@ type verifiedTokens struct {
 	tokens map[tokenSum]verifiedToken
 }
 
-// verifiedToken was let in by key, and is again until expiry (its exp, without leeway) while
-// the key set holds that very key. Its other claims cannot become worse with time.
+// verifiedToken was let in by key, and is again until expiry (its exp, without leeway) or until
+// the keys are fetched again. Its other claims cannot become worse with time.
 type verifiedToken struct {
 	kid    string
 	key    *rsa.PublicKey
