@@ -259,8 +259,11 @@ type statusWriter struct {
 	span   trace.Span // nil = the request is not traced
 }
 
-// unmatched stands for the pattern of a path that is none of ours.
-const unmatched = "unmatched"
+// What stands in metrics for what a caller may choose freely.
+const (
+	unmatched   = "unmatched" // for the pattern of a path that is none of ours
+	otherMethod = "other"     // for a method that is none of the standard ones
+)
 
 func (w *statusWriter) WriteHeader(status int) {
 	if w.status == 0 && status >= 200 {
@@ -307,7 +310,7 @@ func (h *api) observe(next http.Handler) http.Handler {
 		}
 		method := r.Method
 		if !slices.Contains(standardMethods, method) {
-			method = "other"
+			method = otherMethod
 		}
 		name := ""
 		if rt := h.routeOf(r); rt != nil {

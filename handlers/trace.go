@@ -44,7 +44,7 @@ const (
 // row keys.
 func (s *statusWriter) endSpan(r *http.Request, pattern, route, method string) {
 	target := method
-	if method == "other" {
+	if method == otherMethod {
 		target = "HTTP"
 		s.span.SetAttributes(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(r.Method))
 	} else {

@@ -88,11 +88,11 @@ func (x *Metrics) Register(w *Writer) (metric.Registration, error) {
 		value            func(Counters) uint64
 	}
 	gauges := []gauge{
-		{"pushsink.writer.entries.in_flight", "{entry}", "Entries admitted and not done.", func(h Health) int64 { return int64(h.InFlightEntries) }},
-		{"pushsink.writer.bytes.in_flight", "By", "Bytes of those.", func(h Health) int64 { return h.InFlightBytes }},
-		{"pushsink.writer.entries.buffered", "{entry}", "Entries admitted and not in an open request.", func(h Health) int64 { return int64(h.Buffered) }},
+		{"pushsink.writer.entries.in_flight", "{entry}", "Entries admitted and not done, bounded by MAX_IN_FLIGHT_ENTRIES.", func(h Health) int64 { return int64(h.InFlightEntries) }},
+		{"pushsink.writer.bytes.in_flight", "By", "Bytes of the entries admitted and not done, bounded by MAX_IN_FLIGHT_BYTES.", func(h Health) int64 { return h.InFlightBytes }},
+		{"pushsink.writer.entries.buffered", "{entry}", "Entries admitted and not in an open request, bounded by WRITER_MAX_BUFFERED_REQUESTS.", func(h Health) int64 { return int64(h.Buffered) }},
 		{"pushsink.writer.requests.open", "{request}", "Open backend requests.", func(h Health) int64 { return int64(h.OpenRequests) }},
-		{"pushsink.writer.calls.waiting", "{call}", "Calls with entries not admitted.", func(h Health) int64 { return int64(h.WaitingCalls) }},
+		{"pushsink.writer.calls.waiting", "{call}", "Requests that wait to be admitted.", func(h Health) int64 { return int64(h.WaitingCalls) }},
 		{"pushsink.writer.destinations", "{destination}", "Destinations held.", func(h Health) int64 { return int64(h.Lanes) }},
 		{"pushsink.writer.clients", "{client}", "Clients opening, open or closing.", func(h Health) int64 { return int64(h.OpenInstances) }},
 	}
@@ -101,8 +101,8 @@ func (x *Metrics) Register(w *Writer) (metric.Registration, error) {
 		{"pushsink.writer.isolations", "{batch}", "Batches divided to find what is refused.", x.sink, func(c Counters) uint64 { return c.Isolations }},
 		{"pushsink.writer.ensures", "{call}", "Missing destinations made or checked.", x.sink, func(c Counters) uint64 { return c.Ensures }},
 		{"pushsink.writer.evictions", "{destination}", "Idle destinations forgotten.", x.sink, func(c Counters) uint64 { return c.Evictions }},
-		{"pushsink.writer.rejections", "{entry}", "Confirmed rejections.", x.sink, func(c Counters) uint64 { return c.Rejections }},
-		{"pushsink.writer.trips", "{trip}", "Routes tripped.", x.sink, func(c Counters) uint64 { return c.Trips }},
+		{"pushsink.writer.rejections", "{entry}", "Records refused for good.", x.sink, func(c Counters) uint64 { return c.Rejections }},
+		{"pushsink.writer.trips", "{trip}", "Routes stopped by rejections.", x.sink, func(c Counters) uint64 { return c.Trips }},
 		{"pushsink.writer.overloaded", "{entry}", "Entries not admitted in time.", x.sink, func(c Counters) uint64 { return c.Overloaded }},
 		{"pushsink.writer.shed", "{entry}", "Entries refused as their destination is down.", x.sink, func(c Counters) uint64 { return c.Shed }},
 		{"pushsink.writer.withdrawn", "{entry}", "Entries whose caller left first.", x.sink, func(c Counters) uint64 { return c.Withdrawn }},

@@ -46,7 +46,7 @@ type recordLabels struct {
 func newObserver(meter metric.Meter) (*observer, error) {
 	o := &observer{}
 	var err error
-	if o.requests, err = meter.Int64Counter("pushsink.http.requests", metric.WithDescription("Answered requests.")); err != nil {
+	if o.requests, err = meter.Int64Counter("pushsink.http.requests", metric.WithUnit("{request}"), metric.WithDescription("Answered requests.")); err != nil {
 		return nil, err
 	}
 	if o.seconds, err = meter.Float64Histogram("pushsink.http.duration", metric.WithUnit("s"),
@@ -54,7 +54,7 @@ func newObserver(meter metric.Meter) (*observer, error) {
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)); err != nil {
 		return nil, err
 	}
-	if o.records, err = meter.Int64Counter("pushsink.records", metric.WithDescription("Records by what became of them.")); err != nil {
+	if o.records, err = meter.Int64Counter("pushsink.records", metric.WithUnit("{record}"), metric.WithDescription("Records by what became of them.")); err != nil {
 		return nil, err
 	}
 	if o.durable, err = meter.Float64Histogram("pushsink.records.latency", metric.WithUnit("s"),
@@ -62,13 +62,13 @@ func newObserver(meter metric.Meter) (*observer, error) {
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400)); err != nil {
 		return nil, err
 	}
-	if o.late, err = meter.Int64Counter("pushsink.records.late", metric.WithDescription("Records written with a cell older than its family's maxAge.")); err != nil {
+	if o.late, err = meter.Int64Counter("pushsink.records.late", metric.WithUnit("{record}"), metric.WithDescription("Records written with a cell older than its family's maxAge: acknowledged, and then collected.")); err != nil {
 		return nil, err
 	}
-	if o.refused, err = meter.Int64Counter("pushsink.auth.refusals", metric.WithDescription("Requests that were not let in, by reason.")); err != nil {
+	if o.refused, err = meter.Int64Counter("pushsink.auth.refusals", metric.WithUnit("{request}"), metric.WithDescription("Requests that were not let in, by reason.")); err != nil {
 		return nil, err
 	}
-	if o.fetches, err = meter.Int64Counter("pushsink.auth.key_fetches", metric.WithDescription("Fetches of the keys of the tokens' issuer.")); err != nil {
+	if o.fetches, err = meter.Int64Counter("pushsink.auth.key_fetches", metric.WithUnit("{fetch}"), metric.WithDescription("Fetches of the keys of the tokens' issuer.")); err != nil {
 		return nil, err
 	}
 	if o.body, err = meter.Int64UpDownCounter("pushsink.http.body.held", metric.WithUnit("By"),

@@ -69,7 +69,9 @@ func (srv *server) open(ctx context.Context) error {
 		config.Tracing = requestTracing{tracer, s.OTel.Sampler}
 	}
 	if srv.letters != nil {
-		config.DeadLetters = letterbox{srv.letters}
+		if config.DeadLetters, err = newLetterbox(srv.letters, srv.telemetry.meter()); err != nil {
+			return err
+		}
 	}
 	if s.Dev {
 		config.Metrics = srv.telemetry.page

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the options table into README.md")
+var update = flag.Bool("update", false, "write what is generated into README.md and docs")
 
 const (
 	tableBegin = "<!-- options -->\n"

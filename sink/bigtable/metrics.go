@@ -42,15 +42,19 @@ func newMetrics(cfg Config) (*metrics, error) {
 		overflow: label(overflowLabel, overflowLabel),
 	}
 	var errs [4]error
-	m.created, errs[0] = meter.Int64Counter("pushsink.bigtable.tables.created",
+	m.created, errs[0] = meter.Int64Counter("pushsink.bigtable.tables.created", metric.WithUnit("{table}"),
 		metric.WithDescription("Tables this process created."))
-	m.open, errs[1] = meter.Int64UpDownCounter("pushsink.bigtable.clients.open",
+	m.open, errs[1] = meter.Int64UpDownCounter("pushsink.bigtable.clients.open", metric.WithUnit("{client}"),
 		metric.WithDescription("Instance clients open or closing."))
-	m.sent, errs[2] = meter.Int64Counter("pushsink.bigtable.destination.sent",
-		metric.WithDescription("Entries written, by table."))
-	m.failed, errs[3] = meter.Int64Counter("pushsink.bigtable.destination.errors",
-		metric.WithDescription("Entries an attempt did not write, by table."))
-	return m, errors.Join(errs[:]...)
+	m.sent, errs[2] = meter.Int64Counter("pushsink.bigtable.destination.sent", metric.WithUnit("{entry}"),
+		metric.WithDescription("Entries written, by table; with BIGTABLE_PER_DESTINATION_METRICS."))
+	m.failed, errs[3] = meter.Int64Counter("pushsink.bigtable.destination.errors", metric.WithUnit("{entry}"),
+		metric.WithDescription("Entries an attempt did not write, by table; with BIGTABLE_PER_DESTINATION_METRICS."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	m.created.Add(context.Background(), 0) // a rate needs to see it begin
+	return m, nil
 }
 
 func label(instance, table string) metric.MeasurementOption {

@@ -57,9 +57,13 @@ func New(cfg Config, routes []*schema.Route) (*Sink, error) {
 		meter = noop.NewMeterProvider().Meter("")
 	}
 	var err error
-	s.duplicates, err = meter.Int64Counter("pushsink.spanner.duplicates",
+	s.duplicates, err = meter.Int64Counter("pushsink.spanner.duplicates", metric.WithUnit("{record}"),
 		metric.WithDescription("Records that were in the database already: redelivered, and acknowledged."))
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	s.duplicates.Add(context.Background(), 0) // a rate needs to see it begin
+	return s, nil
 }
 
 // Route returns the encoder of r, one of New's routes, whose entries carry sr.
