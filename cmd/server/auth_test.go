@@ -5,14 +5,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/pushsink/pushsink/auth"
 	"github.com/pushsink/pushsink/handlers"
 	"github.com/pushsink/pushsink/internal/issuer"
 	"github.com/pushsink/pushsink/internal/scripted"
@@ -201,24 +198,4 @@ func wantGuard(t *testing.T, name string, s *settings, without, with int) {
 			t.Errorf("%s, Authorization %q: %d, want %d", name, authorization, w.Code, want)
 		}
 	}
-}
-
-// docs/metrics.md tells every reason.
-func TestAuthReasonsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range strings.Split(string(text), "\n") {
-		if !strings.Contains(line, "`pushsink_auth_refusals_total`") {
-			continue
-		}
-		for _, reason := range auth.Reasons() {
-			if !strings.Contains(line, "`"+string(reason)+"`") {
-				t.Errorf("reason %s is not told", reason)
-			}
-		}
-		return
-	}
-	t.Error("pushsink_auth_refusals_total is not told")
 }
