@@ -34,6 +34,9 @@ type binaries struct {
 	dir string
 	// temp is a folder of this run.
 	temp string
+	// release builds them as they are shipped: static, stripped. Else go build's own cache
+	// serves, which a test wants.
+	release bool
 	// profile builds pushsink with a listener for its profiles.
 	profile bool
 	built   map[string]string
@@ -48,7 +51,12 @@ func (b *binaries) path(ctx context.Context, name string) (string, error) {
 	if name == ours && b.profile {
 		path += "-profiled"
 	}
-	args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", path}
+	args := []string{"build", "-o", path}
+	env := os.Environ()
+	if b.release {
+		args = append(args, "-trimpath", "-ldflags=-s -w")
+		env = append(env, "CGO_ENABLED=0")
+	}
 	dir, pkg := filepath.Join(b.root, "bench"), packages[name]
 	if name == ours {
 		dir, pkg = b.root, "./cmd/server"
@@ -62,7 +70,7 @@ func (b *binaries) path(ctx context.Context, name string) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build of %s: %w\n%s", name, err, out)
 	}

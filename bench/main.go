@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -49,6 +50,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	case *rounds < 1 || *measure <= 0 || *warm < 0:
 		return fmt.Errorf("-rounds %d -measure %v -warm %v: at least one round, a window, and no negative warm-up", *rounds, *measure, *warm)
 	}
+	if *page != "" && *names+*of != "" {
+		return errors.New("-out with -scenario or -contenders: a report holds all of it")
+	}
 	picked, withStart, err := pickAll(*names, *of)
 	if err != nil {
 		return err
@@ -69,7 +73,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	r := &runner{
-		binaries: &binaries{root: absolute, dir: dir, temp: temp, profile: *profiles != "", built: map[string]string{}},
+		binaries: &binaries{root: absolute, dir: dir, temp: temp, release: true, profile: *profiles != "", built: map[string]string{}},
 		rounds:   *rounds, warm: *warm, measure: *measure, profiles: *profiles, log: os.Stderr,
 	}
 	results, err := r.all(ctx, picked, withStart, *of)

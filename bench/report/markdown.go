@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -64,7 +65,7 @@ func (p *page) targets(r *Results) {
 				to, unit = "—", ""
 			}
 			p.line("| [%s](#%s) %s | %s | %s | %s | %s | %s %s%s | %s |", s.ID, s.ID, s.Title, j.Measure, j.Of, to,
-				j.show(unit), atMost(j.AtMost), number(j.Bound), unit, verdict)
+				j.show(unit), atMost(j.AtMost), strconv.FormatFloat(j.Bound, 'g', -1, 64), unit, verdict)
 		}
 	}
 	p.line("")
@@ -102,7 +103,7 @@ func (p *page) starts(starts []Start) {
 			show(s.Ready, func(d time.Duration) float64 { return float64(d) / 1e6 }),
 			show(s.Idle, func(n int64) float64 { return float64(n) / 1e6 }),
 			show(s.Switches, func(f float64) float64 { return f }),
-			show(s.CPU, func(d time.Duration) float64 { return float64(d) / 1e6 }), verdict)
+			spreadOf(s.CPU, func(d time.Duration) float64 { return float64(d) / 1e6 }).text(""), verdict)
 	}
 	p.line("")
 }
@@ -177,11 +178,16 @@ func spreadOf[T any](from []T, of func(T) float64) Spread {
 
 func show[T any](from []T, of func(T) float64) string { return spreadOf(from, of).show("") }
 
+// show leaves out what was not measured: no figure that is shown is 0 otherwise.
 func (s Spread) show(unit string) string {
-	switch {
-	case s == Spread{}:
+	if s == (Spread{}) {
 		return "—"
-	case s.Min == s.Max:
+	}
+	return s.text(unit)
+}
+
+func (s Spread) text(unit string) string {
+	if s.Min == s.Max {
 		return number(s.Median) + unit
 	}
 	return fmt.Sprintf("%s%s (%s..%s)", number(s.Median), unit, number(s.Min), number(s.Max))

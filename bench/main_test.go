@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestScenariosAreWhole(t *testing.T) {
+	seen := map[string]bool{startScenario: true}
+	for _, s := range scenarios() {
+		if seen[s.id] {
+			t.Errorf("two scenarios %s", s.id)
+		}
+		seen[s.id] = true
+		for _, c := range s.contenders {
+			if packages[c] == "" && c != ours {
+				t.Errorf("%s: no contender %s", s.id, c)
+			}
+		}
+		for _, target := range s.targets {
+			for _, c := range []string{target.Of, target.To} {
+				if c != "" && !slices.Contains(s.contenders, c) {
+					t.Errorf("%s: a target of %s, which does not take part", s.id, c)
+				}
+			}
+			if target.Bound <= 0 {
+				t.Errorf("%s: target %+v", s.id, target)
+			}
+		}
+	}
+}
+
+func TestPick(t *testing.T) {
+	for _, c := range []struct {
+		names, contenders string
+		want              string
+		start             bool
+		bad               string
+	}{
+		{names: "push-256", want: "push-256:naive,benthos,pushsink"},
+		{names: "open-50, push-256", contenders: "naive", want: "push-256:naive open-50:naive"},
+		{names: "start", start: true},
+		{names: "ndjson", contenders: "decode"},
+		{names: "nonsense,push-256", bad: "nonsense"},
+		{contenders: "nobody", bad: "nobody"},
+	} {
+		kept, start, err := pickAll(c.names, c.contenders)
+		if c.bad != "" {
+			if err == nil || !strings.Contains(err.Error(), c.bad) {
+				t.Errorf("%q of %q: error %v", c.names, c.contenders, err)
+			}
+			continue
+		}
+		var got []string
+		for _, s := range kept {
+			got = append(got, s.id+":"+strings.Join(s.contenders, ","))
+		}
+		if err != nil || start != c.start || strings.Join(got, " ") != c.want {
+			t.Errorf("%q of %q: %q, cold start %t, %v", c.names, c.contenders, got, start, err)
+		}
+	}
+	if kept, start, err := pickAll("", ""); err != nil || !start || len(kept) != len(scenarios()) {
+		t.Errorf("all: %d scenarios, cold start %t, %v", len(kept), start, err)
+	}
+}
+
+func TestList(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"-list"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range scenarios() {
+		if !strings.Contains(out.String(), s.id) {
+			t.Errorf("%s is not listed", s.id)
+		}
+	}
+}
+
+func TestRefusedFlags(t *testing.T) {
+	for _, args := range [][]string{
+		{"-rounds", "0"}, {"-measure", "0s"}, {"-warm", "-1s"}, {"more"}, {"-out", "x.md", "-scenario", "start"}, {"-out", "x.md", "-contenders", naive},
+	} {
+		if err := run(t.Context(), args, io.Discard); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}
