@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +30,11 @@ func newBuilder(t *testing.T) *builder {
 		b.cache(name, goEnv(t, dir))
 	}
 	t.Cleanup(func() {
-		b.run("rm", "--all") // and with them what is mounted
+		ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+		defer cancel()
+		if _, err := b.try(ctx, "rm", "--all"); err != nil { // and with them what is mounted
+			t.Error(err)
+		}
 		// The storage mounts its own folder on itself and leaves it so.
 		if err := syscall.Unmount(filepath.Join(b.dir, "storage", "overlay"), syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOENT) {
 			t.Errorf("unmount the storage: %v", err)
@@ -60,8 +65,8 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// run runs buildah and returns what it printed on stdout. A minute before the test's
-// deadline its process group is killed, so that the test can still clear up.
+// run runs buildah and returns what it printed on stdout. It ends a minute before the
+// test's deadline, so that the test can still clear up.
 func (b *builder) run(args ...string) string {
 	b.t.Helper()
 	ctx := context.Background()
@@ -70,6 +75,15 @@ func (b *builder) run(args ...string) string {
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Minute))
 		defer cancel()
 	}
+	out, err := b.try(ctx, args...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
+// try is run with the error returned. When ctx ends, buildah's process group is killed.
+func (b *builder) try(ctx context.Context, args ...string) (string, error) {
 	all := append([]string{"--root", filepath.Join(b.dir, "storage"), "--runroot", filepath.Join(b.dir, "run")}, args...)
 	cmd := exec.CommandContext(ctx, "buildah", all...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -80,9 +94,9 @@ func (b *builder) run(args ...string) string {
 	cmd.Stderr = &complaints
 	out, err := cmd.Output()
 	if err != nil {
-		b.t.Fatalf("buildah %s: %v\n%s%s", strings.Join(args, " "), err, out, complaints.String())
+		return "", fmt.Errorf("buildah %s: %w\n%s%s", strings.Join(args, " "), err, out, complaints.String())
 	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(string(out)), nil
 }
 
 // base makes an image from scratch: files maps a path of this machine to its place.
