@@ -293,15 +293,18 @@ func TestWaitIsBounded(t *testing.T) {
 		// The fetch went on, for those who come later.
 		time.Sleep(2 * time.Second)
 		want(t, "after the fetch", v.Verify(t.Context(), a.Sign(t, issuer.Claims())), "")
-		if len(ended) != 1 || ended[0] != nil || i.Fetches() != 1 {
-			t.Errorf("%d fetches that ended %v, want one, well", i.Fetches(), ended)
+		i.Delay(2 * time.Second)
+		want(t, "an unknown key, not looked for to the end", v.Verify(t.Context(), issuer.NewStray("b")), auth.Unavailable)
+		time.Sleep(2 * time.Second)
+		if len(ended) != 2 || ended[0] != nil || ended[1] != nil || i.Fetches() != 2 {
+			t.Errorf("%d fetches that ended %v, want two, well", i.Fetches(), ended)
 		}
 		i.Delay(time.Hour)
 		time.Sleep(freshFor)
 		want(t, "keys no longer fresh", v.Verify(t.Context(), a.Sign(t, issuer.Claims())), "")
 		time.Sleep(fetchTimeout)
 		synctest.Wait()
-		if len(ended) != 2 || !errors.Is(ended[1], context.DeadlineExceeded) {
+		if len(ended) != 3 || !errors.Is(ended[2], context.DeadlineExceeded) {
 			t.Errorf("the slow fetch ended %v, want by its own timeout", ended)
 		}
 	})
