@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/pushsink/pushsink/internal/issuer"
 )
 
 // attack is one way to be hostile.
@@ -71,6 +73,28 @@ var attacks = []attack{
 	{"streams that are never ended", 4, 2, overH2(openStreams), []string{closed}},
 }
 
+// tokenAttacks are for a server that wants tokens.
+var tokenAttacks = []attack{
+	{"no token", 8, 100, withToken(func() string { return "" }), []string{"401"}},
+	{"no token at all", 8, 50, withToken(func() string { return "Bearer " + strings.Repeat("x", 1+rand.IntN(20_000)) }), []string{"401"}},
+	{"keys that nobody knows", 8, 250, withToken(func() string { return "Bearer " + issuer.NewStray(fmt.Sprint(rand.Uint64())) }), []string{"401"}},
+	{"forged signatures", 8, 250, withToken(func() string { return "Bearer " + issuer.NewStray("a") }), []string{"401"}},
+}
+
+// withToken pushes with a header Authorization, and a body that must not be read.
+func withToken(header func() string) func(context.Context, *victim) string {
+	return func(ctx context.Context, v *victim) string {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, v.url+"/v1/routes/json/push", strings.NewReader("{}"))
+		if err != nil {
+			return err.Error()
+		}
+		if h := header(); h != "" {
+			r.Header.Set("Authorization", h)
+		}
+		return v.outcome(ctx, r)
+	}
+}
+
 // victim is the server as attackers see it.
 type victim struct {
 	url, host string
@@ -96,7 +120,7 @@ func runAttack(what string) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
 	var began time.Time
-	for _, a := range attacks {
+	for _, a := range slices.Concat(attacks, tokenAttacks) {
 		if !slices.Contains(args[3:], a.name) {
 			continue
 		}

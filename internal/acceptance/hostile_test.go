@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushsink/pushsink/internal/issuer"
 	"github.com/pushsink/pushsink/internal/scripted"
 )
 
@@ -70,9 +72,39 @@ func TestHostileClients(t *testing.T) {
 	bt := scripted.New(t, scripted.Options{Latency: 5 * time.Millisecond, KeysOnly: true})
 	bt.AddTable(tableName("json"), "f")
 	s := startServer(t, plainBinary(t), bt.Addr(), jsonRoutes, map[string]string{"PUSHSINK_METRICS_PORT": "0"})
+	underAttack(t, s, bt, lasts, groups)
+}
+
+// TestHostileTokens: the same with AUTH=oidc and tokens that are none, of others, forged, or
+// of a key that nobody knows, each of another one.
+func TestHostileTokens(t *testing.T) {
+	lasts := 6 * time.Second
+	if hostile {
+		lasts = 20 * time.Second
+	}
+	key := issuer.NewKey(t, "a")
+	issues := issuer.New(key)
+	keys := httptest.NewServer(issues)
+	t.Cleanup(keys.Close)
+	bt := scripted.New(t, scripted.Options{Latency: 5 * time.Millisecond, KeysOnly: true})
+	bt.AddTable(tableName("json"), "f")
+	s := startServer(t, plainBinary(t), bt.Addr(), jsonRoutes, map[string]string{"PUSHSINK_METRICS_PORT": "0",
+		"PUSHSINK_AUTH": "oidc", "PUSHSINK_AUTH_JWKS_URL": keys.URL, "PUSHSINK_AUTH_AUDIENCES": issuer.Audience, "PUSHSINK_AUTH_EMAILS": issuer.Email})
+	began := time.Now()
+	underAttack(t, s, bt, lasts, [][]attack{tokenAttacks}, "Authorization", "Bearer "+key.Sign(t, issuer.Claims()))
+	// One at first, one for the first unknown key, then one in ten seconds at most (AUTH-06).
+	if n, most := issues.Fetches(), 3+int(time.Since(began)/(10*time.Second)); n > most {
+		t.Errorf("AUTH-06: the keys were fetched %d times, want at most %d", n, most)
+	}
+}
+
+// underAttack holds the server to its bounds under each group of attacks. headers are those of
+// good pushes.
+func underAttack(t *testing.T, s *server, bt *scripted.Server, lasts time.Duration, groups [][]attack, headers ...string) {
+	t.Helper()
 	metrics := metricsURL(t, s)
 	good := &goodPushes{t: t, url: s.URL, stored: func(id string) bool { return bt.Has(tableName("json"), id) },
-		clients: []*http.Client{newClient(t), newH2Client(t)}}
+		clients: []*http.Client{newClient(t), newH2Client(t)}, headers: headers}
 	good.during(time.Second, func(time.Duration) bool { return false }) // connections, and the first pages of everything
 	good.quiet()
 	idle := readGauges(t, metrics)
@@ -126,6 +158,7 @@ type goodPushes struct {
 	url     string
 	stored  func(id string) bool
 	clients []*http.Client // taken in turn
+	headers []string
 	sent    int
 }
 
@@ -146,7 +179,7 @@ func (g *goodPushes) during(d time.Duration, attacking func(since time.Duration)
 		id := fmt.Sprintf("good-%07d", g.sent)
 		client := g.clients[i%len(g.clients)]
 		all.Go(func() {
-			a := push(context.WithoutCancel(g.t.Context()), client, g.url, "json", numbered(id).body(g.t))
+			a := push(context.WithoutCancel(g.t.Context()), client, g.url, "json", numbered(id).body(g.t), g.headers...)
 			took[i] = time.Since(due)
 			if a.Status == http.StatusNoContent && g.stored(id) {
 				return
@@ -332,13 +365,14 @@ func (a *attackers) end(t testing.TB) {
 	if err := json.Unmarshal(bytes.TrimPrefix(a.out.Bytes(), []byte("started\n")), &a.counts); err != nil {
 		t.Fatalf("the attackers said %q: %v", a.out.String(), err)
 	}
+	all := slices.Concat(attacks, tokenAttacks)
 	for name, outcomes := range a.counts {
-		i := slices.IndexFunc(attacks, func(x attack) bool { return x.name == name })
+		i := slices.IndexFunc(all, func(x attack) bool { return x.name == name })
 		tries := 0
 		for outcome, n := range outcomes {
 			tries += n
-			if outcome != stillOpen && !slices.Contains(attacks[i].allowed, outcome) {
-				t.Errorf("%s: %d times %q, want only %q", name, n, outcome, attacks[i].allowed)
+			if outcome != stillOpen && !slices.Contains(all[i].allowed, outcome) {
+				t.Errorf("%s: %d times %q, want only %q", name, n, outcome, all[i].allowed)
 			}
 		}
 		if tries == 0 {
