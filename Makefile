@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race emulators lint lint-openapi fuzz hostile soak bench demo options-mutate image-test terraform-test
+.PHONY: help build test race emulators lint lint-openapi fuzz hostile soak bench gobench benchstat demo options-mutate image-test terraform-test
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,6 +26,7 @@ lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	staticcheck=$$($(GO) tool -n staticcheck) && cd bench && $(GO) vet ./... && $$staticcheck ./...
 
 lint-openapi: ## the linter of openapi.yaml, pinned; needs Node 20
 	bash .ci/openapi
@@ -37,10 +38,16 @@ hostile: ## each attack of hostile clients alone and all at once, beside good pu
 	HOSTILE=1 $(GO) test -count=1 -v -timeout 60m -run 'Hostile|Smuggling' ./internal/acceptance/
 
 soak: ## the acceptance tests at full size, some 5 minutes
-	SOAK=1 REQUIRE_EMULATORS=1 $(GO) test -count=1 -v -timeout 60m -bench AgainstNaive ./internal/acceptance/
+	SOAK=1 REQUIRE_EMULATORS=1 $(GO) test -count=1 -v -timeout 60m ./internal/acceptance/
 
-bench: ## Go benchmarks matching BENCH
+bench: ## contenders side by side, some 10 minutes; writes docs/benchmarks.md. SCENARIO=, CONTENDERS=: prints some
+	cd bench && $(GO) run . $(if $(SCENARIO)$(CONTENDERS),$(if $(SCENARIO),-scenario '$(SCENARIO)') $(if $(CONTENDERS),-contenders '$(CONTENDERS)'),-out ../docs/benchmarks.md) $(BENCHFLAGS)
+
+gobench: ## Go benchmarks matching BENCH, of every layer
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+benchstat: ## the same held against the last release, or against commit BASE=; for information
+	BENCH='$(BENCH)' BASE='$(BASE)' bash .ci/benchstat
 
 demo: ## the emulators found here, real events, the console: until Ctrl-C
 	$(GO) test -c -o bin/demo ./internal/acceptance/

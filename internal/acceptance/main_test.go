@@ -32,9 +32,6 @@ var binaries struct {
 }
 
 func TestMain(m *testing.M) {
-	if addr := os.Getenv(naiveEnv); addr != "" {
-		runNaive(addr)
-	}
 	if what := os.Getenv(attackEnv); what != "" {
 		runAttack(what)
 		return
