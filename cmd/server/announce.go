@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/url"
+	"reflect"
+	"time"
 )
 
 // announce logs what runs, in one line, and in dev mode shows how to use it.
@@ -29,10 +32,61 @@ func (srv *server) announce(out io.Writer) {
 	if srv.telemetry.addr != nil {
 		fields = append(fields, "metrics", srv.telemetry.addr.String())
 	}
+	if s.OTel.Traces != "" {
+		fields = append(fields, "traces", "OTLP, "+s.OTel.Sampler.String())
+	}
+	if s.OTel.Metrics != "" {
+		fields = append(fields, "metricsExport", "OTLP")
+	}
+	if options := s.differing(); len(options) > 0 {
+		fields = append(fields, "options", options)
+	}
+	if len(srv.warnings) > 0 {
+		fields = append(fields, "warnings", srv.warnings)
+	}
 	srv.logger.Info("listening", fields...)
 	if s.Dev {
 		fmt.Fprint(out, banner(srv.listener.Addr().String(), s.BigtableEmulator))
 	}
+}
+
+// warn logs a warning about the configuration, and keeps it for the summary.
+func (srv *server) warn(text string) {
+	srv.warnings = append(srv.warnings, text)
+	srv.logger.Warn("configuration", "warning", text)
+}
+
+// differing are the options that differ from their defaults, with their values. None of them
+// is a secret but for what a URL may hold.
+func (s *settings) differing() map[string]any {
+	different := map[string]any{}
+	standard := optionsOf(&config{})
+	for i, o := range optionsOf(&s.config) {
+		if text, ok := o.Tags.Lookup("default"); ok {
+			if err := standard[i].set(text); err != nil {
+				panic("cmd/server: default of " + o.Name + ": " + err.Error()) // as in read
+			}
+		}
+		if reflect.DeepEqual(o.Field.Interface(), standard[i].Field.Interface()) {
+			continue
+		}
+		value := o.Field
+		if value.Kind() == reflect.Pointer {
+			value = value.Elem()
+		}
+		switch v := value.Interface().(type) {
+		case time.Duration:
+			different[o.Name] = v.String()
+		case string:
+			if u, err := url.Parse(v); err == nil {
+				v = u.Redacted()
+			}
+			different[o.Name] = v
+		default:
+			different[o.Name] = v
+		}
+	}
+	return different
 }
 
 // serviceOr says what answers for a sink.

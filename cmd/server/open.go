@@ -115,7 +115,7 @@ func compile(option, file string) (*schema.Routes, error) {
 func (srv *server) openSinks() error {
 	k := sinksOf(srv.routes)
 	for _, warning := range append(srv.settings.sinkWarnings(k), srv.routes.Warnings...) {
-		srv.logger.Warn("configuration", "warning", warning)
+		srv.warn(warning)
 	}
 	srv.settings.limitMemory(k)
 	if k.bigtable {

@@ -28,6 +28,7 @@ type server struct {
 	settings *settings
 	platform platform
 	logger   *slog.Logger
+	warnings []string // that were logged before the port was open
 	routes   *schema.Routes
 	// dial is added to the connections of the sinks' clients. It is empty but where the
 	// service is in this process, and then listener may be set before open, too.
@@ -63,7 +64,7 @@ func newServer(s *settings, p platform, out io.Writer) *server {
 func serve(ctx context.Context, s *settings, out io.Writer) error {
 	srv := newServer(s, findPlatform(ctx, s), out)
 	for _, warning := range s.Warnings {
-		srv.logger.Warn("configuration", "warning", warning)
+		srv.warn(warning)
 	}
 	if err := srv.open(ctx); err != nil {
 		return errors.Join(err, srv.stop())
