@@ -51,9 +51,9 @@ type wire struct {
 
 func (b *wire) Read(p []byte) (int, error) {
 	d := time.Now().Add(b.x.h.limits.ReadBodyTimeout)
-	late := d.After(b.x.deadline)
+	late := d.After(b.x.ctx.at)
 	if late {
-		d = b.x.deadline
+		d = b.x.ctx.at
 	}
 	// Not supported by a recorder in tests; a real connection always does.
 	_ = b.x.rc.SetReadDeadline(d)

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -16,13 +15,9 @@ type exchange struct {
 	w   http.ResponseWriter
 	r   *http.Request
 	rc  *http.ResponseController
-	ctx context.Context
-	// request stands below ctx, so that a log line finds the trace that the request is in.
-	request traceparent.Context
-	span    trace.Span // nil = the request is not traced
-	// deadline is absolute, counted from the headers; ctx ends with it.
-	deadline time.Time
-	cancel   context.CancelFunc
+	// ctx ends at the deadline, which is absolute and counted from the headers.
+	ctx  deadline
+	span trace.Span // nil = the request is not traced
 
 	// held is what this request has charged to the body budget and not given back.
 	held    int64
@@ -39,14 +34,13 @@ func (h *api) begin(w http.ResponseWriter, r *http.Request, timeout time.Duratio
 	if s, ok := w.(*statusWriter); ok {
 		start, x.span = s.start, s.span
 	}
-	x.deadline = start.Add(timeout)
-	x.request = traceparent.Context{Context: r.Context(), Header: r.Header}
-	x.ctx, x.cancel = context.WithDeadline(&x.request, x.deadline)
+	x.ctx.at = start.Add(timeout)
+	x.ctx.request = traceparent.Context{Context: r.Context(), Header: r.Header}
 	return x
 }
 
 func (x *exchange) end() {
-	x.cancel()
+	x.ctx.end()
 	x.release(x.held)
 }
 

@@ -96,7 +96,7 @@ func (g *group) submit(x *exchange, rt *route) {
 			g.entries[i].Origin = x.span
 		}
 	}
-	g.ticket = rt.Writer.Submit(x.ctx, g.entries)
+	g.ticket = rt.Writer.Submit(&x.ctx, g.entries)
 }
 
 // forget lets go of what the records came as, once they are admitted: nothing counts it any

@@ -64,7 +64,7 @@ func (h *api) servePush(w http.ResponseWriter, r *http.Request, rt *route) {
 		h.buffers.put(d.group.buf)
 		d.group.buf = nil
 	}
-	h.settleGroup(x.ctx, rt, &d.group, push)
+	h.settleGroup(&x.ctx, rt, &d.group, push)
 
 	rep.received = 1
 	rep.note(0, it.rec.ID, it.v)

@@ -243,7 +243,7 @@ func (b *run) settleOldest() {
 	g := b.open[0]
 	b.open[0] = nil
 	b.open = b.open[1:]
-	b.h.settleGroup(b.x.ctx, b.rt, g, batch)
+	b.h.settleGroup(&b.x.ctx, b.rt, g, batch)
 	for i := range g.items {
 		it := &g.items[i]
 		b.rep.note(it.index, it.rec.ID, it.v)

@@ -86,7 +86,7 @@ func (h *api) serveRows(w http.ResponseWriter, r *http.Request, rt *route) {
 		// One more tells whether there is a next page.
 		q.Limit++
 	}
-	err = rt.Rows.ReadRows(x.ctx, q, out.row)
+	err = rt.Rows.ReadRows(&x.ctx, q, out.row)
 	out.end(err)
 }
 

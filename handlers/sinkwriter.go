@@ -17,17 +17,19 @@ type sinkWriter struct {
 }
 
 func (s sinkWriter) Submit(ctx context.Context, es []sink.Entry) Ticket {
-	return sinkTicket{s.w.Submit(ctx, es), ctx}
+	if d, ok := ctx.(*deadline); ok {
+		// The writer keeps the time. The request waits at once, here or in a read of its
+		// body, which its client's leaving ends, too.
+		return sinkTicket{s.w.SubmitUntil(&d.request, d.at, es)}
+	}
+	return sinkTicket{s.w.Submit(ctx, es)}
 }
 
-type sinkTicket struct {
-	*sink.Ticket
-	ctx context.Context
-}
+type sinkTicket struct{ *sink.Ticket }
 
 func (t sinkTicket) Admitted() bool {
-	// An ended context leaves every entry with an outcome.
-	_ = t.Ticket.Admitted(t.ctx)
+	// The end of the context it was submitted with leaves every entry with an outcome.
+	_ = t.Ticket.Admitted(context.Background())
 	return !t.Overloaded()
 }
 
