@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race emulators lint lint-openapi fuzz hostile soak bench gobench benchstat demo options-mutate image-test terraform-test
+.PHONY: help build test race emulators lint lint-openapi fuzz hostile soak bench gobench benchstat demo options-mutate image-test terraform-test telemetry-cost
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,3 +61,6 @@ image-test: ## build the Dockerfile with buildah on stand-in bases, and run it; 
 
 terraform-test: ## terraform validate and test, in the module and its examples; needs the provider (terraform init)
 	@for dir in terraform terraform/examples/*; do terraform -chdir=$$dir fmt -check && terraform -chdir=$$dir validate && terraform -chdir=$$dir test || exit 1; done
+
+telemetry-cost: ## measure what metrics and traces cost a push; writes docs/telemetry.md
+	TELEMETRY_COST=1 $(GO) test -count=1 -v -run '^TestTelemetryCost$$' ./cmd/server/

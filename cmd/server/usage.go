@@ -26,7 +26,8 @@ const usageTail = `
 Without the prefix, as the platform sets them: PORT (8080; 0 = a free port), K_SERVICE,
 GOOGLE_CLOUD_PROJECT (where BIGTABLE_PROJECT is unset; alone it configures nothing), and the
 emulators' BIGTABLE_EMULATOR_HOST, SPANNER_EMULATOR_HOST and, for dead letters,
-PUBSUB_EMULATOR_HOST (refused where K_SERVICE is set).
+PUBSUB_EMULATOR_HOST (refused where K_SERVICE is set). OpenTelemetry's OTEL_ variables,
+above all OTEL_EXPORTER_OTLP_ENDPOINT: traces and metrics go there.
 
 Dev mode: none of ROUTES_FILE, BIGTABLE_PROJECT, BIGTABLE_INSTANCE, SPANNER_DATABASE and
 K_SERVICE is set. The server then listens on loopback only, with a Bigtable of its own in
