@@ -14,7 +14,8 @@ const MaxFile = 4 << 20
 type compiler struct {
 	*decoder
 	*rules
-	open     Open // nil = there are no files beside the routes file
+	open     Open    // nil = there are no files beside the routes file
+	doc      docType // of the route that is compiled; nil = data may be anything
 	base     *cel.Env
 	envs     map[scope]*cel.Env
 	warnings []string
@@ -85,6 +86,7 @@ func (c *compiler) routes(f *routesFile) *Routes {
 func (c *compiler) oneRoute(it *item[routeFile]) *Route {
 	f := &it.v
 	r := &Route{Name: it.name, Format: "json", Envelope: AutoEnvelope, OnReject: Fail, Mapping: &Mapping{}}
+	c.doc = nil
 	c.input(r, f.Input, join(it.path, "input"))
 	r.Mapping.json = r.Format == "json"
 	sc := scope{bytes: r.Format == "bytes"}
@@ -120,6 +122,7 @@ func (c *compiler) input(r *Route, f *inputFile, path string) {
 		r.Envelope = Envelope(f.Envelope.text)
 	}
 	r.Mapping.typed = c.payload(r, f, path)
+	c.doc = r.Mapping.typed.docType()
 }
 
 func (c *compiler) reject(r *Route, it *item[routeFile]) {

@@ -98,6 +98,8 @@ type exprCompiler struct {
 	ast    *ast.AST
 	nextID int64
 	failed bool
+	// refused are the paths that known has told of.
+	refused []string
 }
 
 // at is the place of a CEL location: line from 1, column from 0, in characters.
@@ -300,7 +302,17 @@ func (x *exprCompiler) pathOf(e ast.Expr, bound []string) (*path, bool) {
 		return nil, false
 	}
 	p.text = pathText(p.root, p.steps)
+	x.known(e, p)
 	return p, true
+}
+
+// known finds paths that no payload of the route can have.
+func (x *exprCompiler) known(e ast.Expr, p *path) {
+	text := pathText(p.root, p.steps)
+	if what := checkPath(x.c.doc, p); what != "" && !contains(x.refused, text) {
+		x.refused = append(x.refused, text)
+		x.problem(x.atNode(e.ID()), "%s", what)
+	}
 }
 
 func (x *exprCompiler) steps(e ast.Expr, bound []string) (*path, bool) {
@@ -446,6 +458,7 @@ func (x *exprCompiler) rewrite(p *program, e ast.Expr, bound []string) {
 				return
 			}
 			if path, ok := x.step(sel.Operand(), bound, step{name: sel.FieldName()}, false); ok {
+				x.known(e, path)
 				x.variable(p, e, variable{path, useHas})
 				return
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/big"
 	"os"
@@ -481,4 +482,42 @@ func anyInAny(depth int) []byte {
 		b = tagged(45, append(tagged(1, []byte("x/pushsink.test.Kinds")), tagged(2, b)...))
 	}
 	return b
+}
+
+// A mutation holds nothing of the memory in which its payload was decoded: that is used again
+// by the next record.
+func TestMutationsOwnWhatTheyHold(t *testing.T) {
+	const routes = `routes:
+  bigtable:
+    input: {format: avro, avro: {schemaFile: reading.avsc, encoding: json}}
+    bigtable: {table: "{data.state}", rowKey: "{data.device}", timestamp: data.taken_at, all: {family: m}, set: [
+      {family: tags, each: data.tags, column: "{key}", value: value, as: string}, {family: m, column: json, value: json(data), as: string},
+      {family: m, column: blob, value: data.blob, as: bytes}]}
+  spanner:
+    input: {format: avro, avro: {schemaFile: reading.avsc, encoding: json}}
+    spanner: {table: T, columns: {Device: data.device, List: "[data.blob, data.tags]"}, columnsFrom: data}
+`
+	compiled, err := CompileWith("routes.yaml", []byte(routes), schemaFiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := func(c string) *Record {
+		return &Record{ID: "7", Data: []byte(`{"device":"` + strings.Repeat(c, 50) + `","taken_at":1767323045678901,"temp":21,"humidity":null,"price":"\u0001","seq":7,"state":"ON","day":0,"tags":{"` +
+			c + `":"` + c + `"},"blob":"` + c + c + c + `","alarm":{"string":"` + c + `"}}`)}
+	}
+	for _, r := range compiled.List {
+		mutation, err := r.Mapping.Apply(record("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := fmt.Sprintf("%+v %+v", mutation.Bigtable, mutation.Spanner)
+		for range 100 {
+			if _, err := r.Mapping.Apply(record("b")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after := fmt.Sprintf("%+v %+v", mutation.Bigtable, mutation.Spanner); after != before {
+			t.Errorf("%s: the mutation changed:\n%s\n%s", r.Name, before, after)
+		}
+	}
 }
