@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race emulators lint lint-openapi fuzz hostile soak bench gobench benchstat demo options-mutate image-test terraform-test telemetry-cost
+.PHONY: help build test race emulators lint lint-openapi fuzz hostile soak bench gobench benchstat demo options-mutate image-test terraform-test telemetry-cost console-test console-screenshots
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -64,3 +64,9 @@ terraform-test: ## terraform validate and test, in the module and its examples; 
 
 telemetry-cost: ## measure what metrics and traces cost a push; writes docs/telemetry.md
 	TELEMETRY_COST=1 $(GO) test -count=1 -v -run '^TestTelemetryCost$$' ./cmd/server/
+
+console-test: ## the console in headless Chromium; needs Chromium, Node 20
+	bash .ci/console
+
+console-screenshots: ## docs/console-light.png and docs/console-dark.png, anew
+	bash .ci/console docs

@@ -67,6 +67,7 @@ async function asked(path) {
 }
 
 async function seen(answer, gap) {
+  if (document.body.dataset.connection === "lost") notice(null);
   if (info?.process !== answer.process) {
     const next = await asked("console/routes");
     if (next.process === answer.process) define(next, answer);
@@ -101,15 +102,10 @@ function health({ status, reasons }) {
   box.hidden = reasons.length === 0;
   box.dataset.state = status;
   setText(box, reasons.join("\n"));
-  if (document.body.dataset.lost) {
-    delete document.body.dataset.lost;
-    notice(null);
-  }
 }
 
 function failed(error, wait) {
   document.body.dataset.connection = "lost";
-  document.body.dataset.lost = "1";
   const pill = byId("health");
   pill.dataset.state = "unknown";
   setText(pill.lastElementChild, "no answer");
