@@ -164,7 +164,7 @@ func (r *runner) window(s *scenario, x *server, backend *store, rate float64) (t
 	t.Rate = result.Rate()
 	t.P50, t.P99 = result.Quantile(.5), result.Quantile(.99)
 	t.Memory, t.Peak = memory.Now, memory.Most
-	t.Answered, t.Failed = result.Records, result.Failures()
+	t.Requests, t.Answered, t.Failed = result.OK, result.Records, result.Failures()
 	return t, nil
 }
 

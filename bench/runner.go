@@ -79,12 +79,40 @@ func (r *runner) scenario(ctx context.Context, s *scenario) (out report.Scenario
 				s.id, round+1, name, t.Rate, t.CPU, t.Allocs, t.Batch, float64(t.P50)/1e6, float64(t.P99)/1e6, float64(t.Memory)/1e6, t.Generator, t.Backend)
 		}
 	}
+	if err := traced(running[ours], backend, &out); err != nil {
+		return out, err
+	}
 	for _, j := range out.Judge() {
 		if j.Known {
 			fmt.Fprintf(r.log, "%-14s %s of %s to %s: %.2f (%.2f..%.2f), target %.2f: met %t\n", s.id, j.Measure, j.Of, j.To, j.Median, j.Min, j.Max, j.Bound, j.Met)
 		}
 	}
 	return out, nil
+}
+
+// traced ends pushsink, which sends what it has left, and wants spans of it: of 2,000
+// requests 1 % are sampled, and the comparison is with that.
+func traced(x *server, backend *store, out *report.Scenario) error {
+	if x == nil {
+		return nil
+	}
+	x.Stop()
+	c, err := backend.count()
+	if err != nil {
+		return err
+	}
+	var requests int64
+	for _, row := range out.Rows {
+		if row.Contender == ours {
+			for _, t := range row.Turns {
+				requests += t.Requests
+			}
+		}
+	}
+	if requests >= 2000 && c.Exports == 0 {
+		return fmt.Errorf("%s: %d requests of %s and no trace", out.ID, requests, ours)
+	}
+	return nil
 }
 
 // profile takes a CPU profile of the first round's window.

@@ -80,7 +80,7 @@ func scenarios() []scenario {
 		},
 		{
 			id: "open-50", title: "wrapped push, backend 5 ms, 50 a second",
-			contenders: []string{naive, ours}, latency: 5 * ms, connections: 64, rate: 50, longer: 2, targets: latencies,
+			contenders: []string{naive, ours}, latency: 5 * ms, connections: 64, rate: 50, longer: 3, targets: latencies,
 		},
 		{
 			id: "open-1000", title: "wrapped push, backend 5 ms, 1000 a second",

@@ -52,6 +52,7 @@ type Turn struct {
 	Backend   float64       // CPU of the backend, microseconds a record
 
 	// Of the whole turn:
+	Requests int64 // answered 2xx
 	Answered int64 // records answered 2xx
 	Written  int64 // entries that the backend had got
 	Failed   int64 // requests not answered 2xx
