@@ -63,6 +63,8 @@ func (m *fakeMapper) Apply(r *schema.Record) (schema.Mutation, error) {
 	switch in.Do {
 	case "skip":
 		return schema.Mutation{Skip: schema.SkippedWhere}, nil
+	case "empty":
+		return schema.Mutation{Skip: schema.SkippedEmpty}, nil
 	case "panic":
 		panic("a value that must not be logged")
 	case "mismatch":

@@ -52,7 +52,7 @@ func (h *api) prepare(rt *route, g *group, it *item) {
 		return
 	}
 	if it.mutation.Skip != schema.NotSkipped {
-		it.v = verdict{fate: skipped}
+		it.v = verdict{fate: skipped, empty: it.mutation.Skip == schema.SkippedEmpty}
 		return
 	}
 	e, err := rt.Target.Encode(&it.rec, &it.mutation)
@@ -161,7 +161,6 @@ func (h *api) applyPolicy(ctx context.Context, rt *route, g *group, refused []*i
 			f.dest = g.entries[it.entry].Dest
 			f.confirmed = it.v.code != schema.TooLarge
 		}
-		it.v = verdict{}
 		it.v = h.settle(ctx, rt, f)
 	}
 	if rt.OnReject != schema.DeadLetter || len(refused) < 2 {

@@ -15,8 +15,8 @@ type Observer interface {
 	// the standard ones or "other".
 	Request(pattern, route, method string, status int, took time.Duration)
 	// Records is called with the number of records of one request that ended the same
-	// way. route is the route's name, result one of the constants Result…, code empty
-	// unless the record failed, was dropped or was dead-lettered.
+	// way. route is the route's name, result one of the constants Result…, code why the
+	// record failed, was dropped, was dead-lettered or was skipped; else empty.
 	Records(route string, result Result, code schema.Code, n int)
 	// Durable is called for each record that was written, with its age from its publish time
 	// to the sink's OK; an age below zero is a clock's fault.
@@ -44,6 +44,12 @@ const (
 	ResultUnavailable  Result = "unavailable"
 	ResultDeadline     Result = "deadline"
 	ResultInternal     Result = "internal"
+)
+
+// Why the mapping skipped a record, in the place of a code: no answer calls it so.
+const (
+	SkippedWhere schema.Code = "where" // `where` was false
+	SkippedEmpty schema.Code = "empty" // every cell or column was skipped
 )
 
 type noObserver struct{}

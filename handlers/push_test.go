@@ -76,7 +76,8 @@ func TestACK01Policies(t *testing.T) {
 		code    schema.Code
 		result  string
 	}{
-		{"skip", schema.Fail, `{"do":"skip"}`, nil, nil, false, 204, "", "skipped"},
+		{"skip", schema.Fail, `{"do":"skip"}`, nil, nil, false, 204, "", "skipped where"},
+		{"BTVAL-10 empty", schema.Fail, `{"do":"empty"}`, nil, nil, false, 204, "", "skipped empty"},
 		{"fail", schema.Fail, `{"id":"a","do":"mismatch"}`, nil, nil, false, 422, schema.TypeMismatch, "rejected type_mismatch"},
 		{"drop mapping", schema.Drop, `{"id":"a","do":"mismatch"}`, nil, nil, false, 204, "", "dropped type_mismatch"},
 		{"drop payload", schema.Drop, `{"id":`, nil, nil, false, 204, "", "dropped bad_json"},

@@ -29,10 +29,10 @@ func (h *api) settle(ctx context.Context, rt *route, f refusal) verdict {
 	}
 	if !f.confirmed {
 		switch s := rt.Writer.RouteState(rt.Sink); {
-		case s.Tripped || s.Trial:
+		case s.Tripped || !s.TrippedSince.IsZero():
 			return verdict{fate: unavailable, code: schema.Tripped, retryAfter: h.limits.TrialInterval,
 				detail: "the route stopped after consecutive rejections (WRITER_MAX_CONSECUTIVE_REJECTIONS)"}
-		case s.Fatal:
+		case s.Fatal || s.Trial:
 			return verdict{fate: unavailable, code: schema.Unavailable, detail: noRecords}
 		}
 	}

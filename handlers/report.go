@@ -22,6 +22,8 @@ type report struct {
 	errors, results  []byte
 	errorsTruncated  bool
 	resultsTruncated bool
+	// empty of those skipped were so because nothing was left to write.
+	empty int
 	// last is the reason of the failure, when there is only one.
 	last verdict
 }
@@ -34,6 +36,9 @@ func (h *api) newReport(rt *route, room int) *report {
 // note gives record index its fate.
 func (p *report) note(index int, id string, v verdict) {
 	p.add(v)
+	if v.empty {
+		p.empty++
+	}
 	if v.code != "" {
 		p.observer.Records(p.route, v.result(), v.code, 1)
 	}
@@ -124,8 +129,11 @@ func (p *report) observe(cause error) {
 	if n := p.by[written]; n > 0 {
 		p.observer.Records(p.route, ResultWritten, "", n)
 	}
-	if n := p.by[skipped]; n > 0 {
-		p.observer.Records(p.route, ResultSkipped, "", n)
+	if n := p.by[skipped] - p.empty; n > 0 {
+		p.observer.Records(p.route, ResultSkipped, SkippedWhere, n)
+	}
+	if p.empty > 0 {
+		p.observer.Records(p.route, ResultSkipped, SkippedEmpty, p.empty)
 	}
 }
 

@@ -37,6 +37,7 @@ type verdict struct {
 	detail     string
 	pointer    string
 	retryAfter time.Duration
+	empty      bool // skipped because nothing was left to write, not by `where`
 }
 
 // failed reports that the record is not acknowledged.
