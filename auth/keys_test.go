@@ -296,6 +296,7 @@ func TestWaitIsBounded(t *testing.T) {
 		i.Delay(2 * time.Second)
 		want(t, "an unknown key, not looked for to the end", v.Verify(t.Context(), issuer.NewStray("b")), auth.Unavailable)
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if len(ended) != 2 || ended[0] != nil || ended[1] != nil || i.Fetches() != 2 {
 			t.Errorf("%d fetches that ended %v, want two, well", i.Fetches(), ended)
 		}
