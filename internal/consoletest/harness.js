@@ -45,6 +45,7 @@ export async function startBrowser() {
     args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
       "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
+  context.setDefaultTimeout(60_000); // a busy machine takes its time
   return {
     context,
     async stop() {
