@@ -111,10 +111,11 @@ func (b *builder) base(name string, files map[string]string, settings ...string)
 	b.run("rm", container)
 }
 
-// goBase stands in for the builder: Go, a shell, and where golang's image has them.
+// goBase stands in for the builder: Go, a shell, and where golang's image has them. Without
+// root's home the compiler's cache would be elsewhere than the Dockerfile mounts it.
 func (b *builder) goBase(name string) {
 	b.t.Helper()
-	files := map[string]string{"/etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt", b.t.TempDir(): "/tmp"}
+	files := map[string]string{b.accounts(): "/etc", "/etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt", b.t.TempDir(): "/tmp"}
 	goroot := goEnv(b.t, "GOROOT")
 	for _, part := range []string{"bin", "pkg", "src", "lib", "go.env", "VERSION"} {
 		files[filepath.Join(goroot, part)] = filepath.Join("/usr/local/go", part)
@@ -141,8 +142,8 @@ func (b *builder) shell() []string {
 	return list
 }
 
-// staticBase stands in for the base without a shell.
-func (b *builder) staticBase(name string) {
+// accounts is a folder with the users root and nonroot.
+func (b *builder) accounts() string {
 	b.t.Helper()
 	etc := b.t.TempDir()
 	for file, text := range map[string]string{
@@ -153,8 +154,14 @@ func (b *builder) staticBase(name string) {
 			b.t.Fatal(err)
 		}
 	}
+	return etc
+}
+
+// staticBase stands in for the base without a shell.
+func (b *builder) staticBase(name string) {
+	b.t.Helper()
 	b.base(name, map[string]string{
-		etc:                                  "/etc",
+		b.accounts():                         "/etc",
 		"/etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt",
 		"/usr/share/zoneinfo":                "/usr/share/zoneinfo",
 	}, "--user", "65532", "--workingdir", "/home/nonroot")
