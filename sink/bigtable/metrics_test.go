@@ -91,3 +91,26 @@ func TestPerDestinationMetrics(t *testing.T) {
 		}
 	}
 }
+
+// OTEL-04: 5,000 tables make no series with the option off, and a bounded number with it on.
+func TestOTEL04SeriesOfManyTables(t *testing.T) {
+	for on, most := range map[bool]int{false: 1, true: 2*(maxTableLabels+1) + 1} { // tables.created is the one without labels
+		reader := sdkmetric.NewManualReader()
+		// Its own limit on series is out of the way: the bound is ours.
+		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(0))
+		m, err := newMetrics(Config{Meter: provider.Meter("test"), PerDestinationMetrics: on})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 5000 {
+			m.attempt(sink.Dest{Instance: testPath, Table: fmt.Sprint("t", i)}, []sink.Outcome{{Kind: sink.Applied}, {}})
+		}
+		got := sums(t, reader)
+		if len(got) != most {
+			t.Errorf("on=%t: %d series, want %d", on, len(got), most)
+		}
+		if n := got["pushsink.bigtable.destination.sent{"+overflowLabel+"}"]; on && n != 5000-maxTableLabels {
+			t.Errorf("%d entries in the series of the tables beyond, want %d", n, 5000-maxTableLabels)
+		}
+	}
+}
