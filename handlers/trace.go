@@ -42,36 +42,36 @@ const (
 
 // endSpan says what the request was and ends its span. The query is left out: it may hold
 // row keys.
-func (s *statusWriter) endSpan(r *http.Request, pattern, route, method string) {
+func (w *statusWriter) endSpan(r *http.Request, pattern, route, method string) {
 	target := method
 	if method == otherMethod {
 		target = "HTTP"
-		s.span.SetAttributes(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(r.Method))
+		w.span.SetAttributes(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(r.Method))
 	} else {
-		s.span.SetAttributes(semconv.HTTPRequestMethodKey.String(method))
+		w.span.SetAttributes(semconv.HTTPRequestMethodKey.String(method))
 	}
 	if pattern != unmatched {
 		target += " " + pattern
-		s.span.SetAttributes(semconv.HTTPRoute(pattern))
+		w.span.SetAttributes(semconv.HTTPRoute(pattern))
 	}
 	if route != "" {
-		s.span.SetAttributes(routeKey.String(route))
+		w.span.SetAttributes(routeKey.String(route))
 	}
-	s.span.SetName(target)
-	s.span.SetAttributes(semconv.URLPath(r.URL.Path), semconv.URLScheme("http"), semconv.ServerAddress(r.Host),
-		semconv.NetworkProtocolVersion(protocolVersion(r)), semconv.HTTPResponseStatusCode(s.status))
-	if s.status >= http.StatusInternalServerError {
-		s.span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(s.status)))
-		s.span.SetStatus(otelcodes.Error, "")
+	w.span.SetName(target)
+	w.span.SetAttributes(semconv.URLPath(r.URL.Path), semconv.URLScheme("http"), semconv.ServerAddress(r.Host),
+		semconv.NetworkProtocolVersion(protocolVersion(r)), semconv.HTTPResponseStatusCode(w.status))
+	if w.status >= http.StatusInternalServerError {
+		w.span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(w.status)))
+		w.span.SetStatus(otelcodes.Error, "")
 	}
-	s.span.End()
+	w.span.End()
 }
 
 // abandonSpan ends the span of a request that got no answer; one that has ended stays as it is.
-func (s *statusWriter) abandonSpan() {
-	if s.span.IsRecording() {
-		s.span.SetStatus(otelcodes.Error, "no answer was given")
-		s.span.End()
+func (w *statusWriter) abandonSpan() {
+	if w.span.IsRecording() {
+		w.span.SetStatus(otelcodes.Error, "no answer was given")
+		w.span.End()
 	}
 }
 

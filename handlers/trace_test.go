@@ -55,7 +55,7 @@ func (t *traced) only(tb testing.TB) (sdktrace.ReadOnlySpan, map[string]string) 
 	}
 	attributes := map[string]string{}
 	for _, kv := range ended[0].Attributes() {
-		attributes[string(kv.Key)] = kv.Value.Emit()
+		attributes[string(kv.Key)] = kv.Value.String()
 	}
 	return ended[0], attributes
 }

@@ -33,7 +33,7 @@ func recorded() (*tracetest.SpanRecorder, trace.Tracer) {
 func attributesOf(s sdktrace.ReadOnlySpan) map[string]string {
 	m := map[string]string{}
 	for _, kv := range s.Attributes() {
-		m[string(kv.Key)] = kv.Value.Emit()
+		m[string(kv.Key)] = kv.Value.String()
 	}
 	return m
 }
