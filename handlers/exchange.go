@@ -11,10 +11,10 @@ import (
 
 // exchange is one request and its answer. It lives on the request's goroutine.
 type exchange struct {
-	h   *api
-	w   http.ResponseWriter
-	r   *http.Request
-	rc  *http.ResponseController
+	h  *api
+	w  http.ResponseWriter
+	r  *http.Request
+	rc *http.ResponseController
 	// ctx ends at the deadline, which is absolute and counted from the headers.
 	ctx  deadline
 	span trace.Span // nil = the request is not traced
