@@ -67,11 +67,12 @@ func labelDocs(t testing.TB) map[string]labelDoc {
 		outcomes = append(outcomes, k.String())
 	}
 	return map[string]labelDoc{
-		"route":    {"the route's name; empty where a request is of none", nil},
-		"path":     {"the endpoint's pattern, which is the kind of request", append(patterns, "/metrics", "unmatched")},
-		"method":   {"the HTTP method", handlers.Methods()},
-		"status":   {"the answer's HTTP status", nil},
-		"code":     {"why a record failed, was dropped or dead-lettered, or its body was malformed; else empty", append(inSource(t, "schema/error.go", `Code = "([a-z_]+)"`), "")},
+		"route":  {"the route's name; empty where a request is of none", nil},
+		"path":   {"the endpoint's pattern, which is the kind of request", append(patterns, "/metrics", "unmatched")},
+		"method": {"the HTTP method", handlers.Methods()},
+		"status": {"the answer's HTTP status", nil},
+		"code": {"why a record failed, was dropped or dead-lettered, its body was malformed, or the mapping skipped it (`where`, or `empty`: nothing was left to write); else empty",
+			slices.Concat(inSource(t, "schema/error.go", `Code = "([a-z_]+)"`), inSource(t, "handlers/observer.go", `schema.Code = "([a-z_]+)"`), []string{""})},
 		"sink":     {"the kind of sink", []string{"bigtable", "spanner"}},
 		"reason":   {"why a request was not let in", textsOf(auth.Reasons())},
 		"outcome":  {"what became of an entry in the sink", outcomes},
