@@ -104,7 +104,7 @@ func (t *typed) decode(s *state) (bool, *Error) {
 
 // document is the JSON of a payload that is decoded by a schema; false = there is none.
 func (m *Mapping) document(rec *Record) (string, bool) {
-	if m.typed == nil {
+	if m == nil || m.typed == nil { // a Mapper of another kind, or JSON
 		return "", false
 	}
 	s := newState(rec)
