@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -315,6 +316,42 @@ func TestSRV06CallerLeaves(t *testing.T) {
 		}
 		if n := f.counts.of(func(c *counts) map[string]int { return c.records }, "deadline deadline"); n != 1 {
 			t.Errorf("the wait did not end: %v", f.counts.records)
+		}
+	})
+}
+
+// One HTTP/2 connection carries as many waiting requests as the platform sends an instance
+// at most, 1,000: all of them reach the writer before any is answered.
+func TestRUN03OneConnectionCarriesTheWholeConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, offline, func(f *fixture) { f.writer.gate = make(chan struct{}) })
+		p := servePipes(t, f)
+		c := p.client(true)
+		var dialled atomic.Int64
+		c.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dialled.Add(1)
+			return p.dial(ctx, network, addr)
+		}
+		f.timed(c, post(t, "/v1/routes/r/records", strings.NewReader("[]"), -1, "Content-Type", "application/json")) // the server's settings are known
+		statuses := make(chan int, 1000)
+		for i := range 1000 {
+			go func() {
+				a, _ := f.timed(c, post(t, "/v1/routes/r/push", strings.NewReader(wrap(fmt.Sprintf(`{"id":"%d"}`, i), "m")), -1))
+				statuses <- a.status
+			}()
+		}
+		synctest.Wait()
+		if n := len(f.writer.entries()); n != 1000 {
+			t.Errorf("RUN-03: %d of 1,000 requests reached the writer", n)
+		}
+		close(f.writer.gate)
+		for range 1000 {
+			if s := <-statuses; s != 204 {
+				t.Errorf("RUN-03: answered %d", s)
+			}
+		}
+		if n := dialled.Load(); n != 1 {
+			t.Errorf("RUN-03: %d connections, want one", n)
 		}
 	})
 }
