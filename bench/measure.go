@@ -105,7 +105,7 @@ func (r *runner) turn(s *scenario, x *server, backend *store) (t report.Turn, er
 func check(s *scenario, x *server, t report.Turn) error {
 	switch {
 	case t.Failed > 0:
-		return fmt.Errorf("%s, %s: %d requests failed", s.id, x.name, t.Failed)
+		return fmt.Errorf("%s, %s: %d requests failed\n%s", s.id, x.name, t.Failed, x.Output())
 	case t.Answered == 0:
 		return fmt.Errorf("%s, %s: no request was answered", s.id, x.name)
 	case t.Written < t.Answered && x.name != decode:
@@ -164,6 +164,9 @@ func (r *runner) window(s *scenario, x *server, backend *store, rate float64) (t
 	t.Rate = result.Rate()
 	t.P50, t.P99 = result.Quantile(.5), result.Quantile(.99)
 	t.Memory, t.Peak = memory.Now, memory.Most
+	if result.Failures() > 0 {
+		fmt.Fprintf(r.log, "%s, %s: failed requests by status: %v\n", s.id, x.name, result.Failed)
+	}
 	t.Requests, t.Answered, t.Failed = result.OK, result.Records, result.Failures()
 	return t, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"time"
 
 	"github.com/pushsink/pushsink/bench/process"
@@ -124,6 +125,17 @@ func (r *runner) profile(s *scenario, x *server, round int) <-chan error {
 	}
 	go func() {
 		time.Sleep(r.warm)
+		file, err := os.Create(filepath.Join(r.profiles, s.id+"-"+x.name+"-generator.pprof"))
+		if err != nil {
+			done <- err
+			return
+		}
+		defer file.Close()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			done <- err
+			return
+		}
+		defer pprof.StopCPUProfile()
 		done <- r.fetch(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", x.probe, max(1, int(r.measure.Seconds()))),
 			filepath.Join(r.profiles, s.id+"-"+x.name+".pprof"))
 	}()

@@ -66,9 +66,12 @@ func (r Request) template(host string) *template {
 	case NDJSON:
 		media = "application/x-ndjson"
 		t.records = r.Records
-		for range r.Records {
+		for i := range r.Records {
+			if i > 0 { // none after the last: some readers would find an empty record there
+				body = append(body, '\n')
+			}
 			plain = append(plain, len(body)+digits)
-			body = append(append(body, record...), '\n')
+			body = append(body, record...)
 		}
 	}
 	t.wire = fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nUser-Agent: bench\r\n%sContent-Length: %d\r\n\r\n",

@@ -70,7 +70,7 @@ func recordsOf(t *testing.T, shape Shape, body []byte) [][]byte {
 		}
 		return [][]byte{push.Message.Data}
 	case NDJSON:
-		return bytes.Split(bytes.TrimSuffix(body, []byte("\n")), []byte("\n"))
+		return bytes.Split(body, []byte("\n"))
 	default:
 		return [][]byte{body}
 	}
