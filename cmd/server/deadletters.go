@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -22,7 +21,7 @@ import (
 type letterbox struct {
 	publisher *deadletter.Publisher
 	letters   metric.Int64Counter
-	sets      sync.Map // letterLabels -> metric.MeasurementOption
+	sets      labelled[letterLabels]
 }
 
 type letterLabels struct{ route, result string }
@@ -59,9 +58,9 @@ func (d *letterbox) Publish(ctx context.Context, route *schema.Route, r *schema.
 		span.SetAttributes(semconv.ErrorTypeKey.String(result))
 		span.SetStatus(codes.Error, "")
 	}
-	d.letters.Add(ctx, 1, kept(&d.sets, letterLabels{route.Name, result}, func(l letterLabels) attribute.Set {
+	d.letters.Add(ctx, 1, d.sets.of(letterLabels{route.Name, result}, func(l letterLabels) attribute.Set {
 		return attribute.NewSet(attribute.String("route", l.route), attribute.String("result", l.result))
-	}))
+	}).add...)
 	return err
 }
 

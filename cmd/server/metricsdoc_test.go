@@ -194,7 +194,7 @@ func shownTo(t *testing.T, i sdkmetric.Instrument) *dto.MetricFamily {
 	switch i.Kind {
 	case sdkmetric.InstrumentKindCounter, sdkmetric.InstrumentKindObservableCounter:
 		_, err = meter.Int64ObservableCounter(i.Name, unit, text, one)
-	case sdkmetric.InstrumentKindUpDownCounter:
+	case sdkmetric.InstrumentKindUpDownCounter, sdkmetric.InstrumentKindObservableUpDownCounter:
 		_, err = meter.Int64ObservableUpDownCounter(i.Name, unit, text, one)
 	case sdkmetric.InstrumentKindObservableGauge:
 		_, err = meter.Int64ObservableGauge(i.Name, unit, text, one)

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -24,12 +24,13 @@ type observer struct {
 	late     metric.Int64Counter
 	refused  metric.Int64Counter
 	fetches  metric.Int64Counter
-	body     metric.Int64UpDownCounter
+	// body is read when metrics are: it changes twice in each request.
+	body atomic.Int64
 
-	requestSets sync.Map // requestLabels -> metric.MeasurementOption
-	recordSets  sync.Map // recordLabels -> metric.MeasurementOption
-	routeSets   sync.Map // name -> metric.MeasurementOption
-	authSets    sync.Map // auth.Reason -> metric.MeasurementOption
+	requestSets labelled[requestLabels]
+	recordSets  labelled[recordLabels]
+	routeSets   labelled[string] // the route's name
+	authSets    labelled[auth.Reason]
 }
 
 type requestLabels struct {
@@ -41,6 +42,20 @@ type recordLabels struct {
 	route  string
 	result handlers.Result
 	code   schema.Code
+}
+
+func (l requestLabels) set() attribute.Set {
+	return attribute.NewSet(attribute.String("path", l.pattern), attribute.String("route", l.route), attribute.String("method", l.method), attribute.String("status", strconv.Itoa(l.status)))
+}
+
+func (l recordLabels) set() attribute.Set {
+	return attribute.NewSet(attribute.String("route", l.route), attribute.String("result", string(l.result)), attribute.String("code", string(l.code)))
+}
+
+func routeSet(name string) attribute.Set { return attribute.NewSet(attribute.String("route", name)) }
+
+func authSet(r auth.Reason) attribute.Set {
+	return attribute.NewSet(attribute.String("reason", string(r)))
 }
 
 func newObserver(meter metric.Meter) (*observer, error) {
@@ -71,42 +86,37 @@ func newObserver(meter metric.Meter) (*observer, error) {
 	if o.fetches, err = meter.Int64Counter("pushsink.auth.key_fetches", metric.WithUnit("{fetch}"), metric.WithDescription("Fetches of the keys of the tokens' issuer.")); err != nil {
 		return nil, err
 	}
-	if o.body, err = meter.Int64UpDownCounter("pushsink.http.body.held", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of request bodies held, bounded by BODY_BYTES_IN_FLIGHT.")); err != nil {
+	if _, err = meter.Int64ObservableUpDownCounter("pushsink.http.body.held", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of request bodies held, bounded by BODY_BYTES_IN_FLIGHT."),
+		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
+			to.Observe(o.body.Load())
+			return nil
+		})); err != nil {
 		return nil, err
 	}
 	return o, nil
 }
 
 func (o *observer) Request(pattern, route, method string, status int, took time.Duration) {
-	set := kept(&o.requestSets, requestLabels{pattern, route, method, status}, func(l requestLabels) attribute.Set {
-		return attribute.NewSet(attribute.String("path", l.pattern), attribute.String("route", l.route), attribute.String("method", l.method), attribute.String("status", strconv.Itoa(l.status)))
-	})
-	o.requests.Add(context.Background(), 1, set)
-	o.seconds.Record(context.Background(), took.Seconds(), set)
+	set := o.requestSets.of(requestLabels{pattern, route, method, status}, requestLabels.set)
+	o.requests.Add(context.Background(), 1, set.add...)
+	o.seconds.Record(context.Background(), took.Seconds(), set.record...)
 }
 
 func (o *observer) Records(route string, result handlers.Result, code schema.Code, n int) {
-	set := kept(&o.recordSets, recordLabels{route, result, code}, func(l recordLabels) attribute.Set {
-		return attribute.NewSet(attribute.String("route", l.route), attribute.String("result", string(l.result)), attribute.String("code", string(l.code)))
-	})
-	o.records.Add(context.Background(), int64(n), set)
+	o.records.Add(context.Background(), int64(n), o.recordSets.of(recordLabels{route, result, code}, recordLabels.set).add...)
 }
 
 func (o *observer) Durable(route string, age time.Duration) {
-	o.durable.Record(context.Background(), max(0, age).Seconds(), o.ofRoute(route))
+	o.durable.Record(context.Background(), max(0, age).Seconds(), o.routeSets.of(route, routeSet).record...)
 }
 
-func (o *observer) Late(route string) { o.late.Add(context.Background(), 1, o.ofRoute(route)) }
-
-func (o *observer) ofRoute(name string) metric.MeasurementOption {
-	return kept(&o.routeSets, name, func(name string) attribute.Set { return attribute.NewSet(attribute.String("route", name)) })
+func (o *observer) Late(route string) {
+	o.late.Add(context.Background(), 1, o.routeSets.of(route, routeSet).add...)
 }
 
 func (o *observer) AuthRefused(reason auth.Reason) {
-	o.refused.Add(context.Background(), 1, kept(&o.authSets, reason, func(r auth.Reason) attribute.Set {
-		return attribute.NewSet(attribute.String("reason", string(r)))
-	}))
+	o.refused.Add(context.Background(), 1, o.authSets.of(reason, authSet).add...)
 }
 
 // keysFetched counts a fetch of the keys that tokens are verified with.
@@ -118,13 +128,4 @@ func (o *observer) keysFetched(ok bool) {
 	o.fetches.Add(context.Background(), 1, metric.WithAttributes(attribute.String("result", result)))
 }
 
-func (o *observer) BodyBytes(delta int64) { o.body.Add(context.Background(), delta) }
-
-// kept returns the measurement option of labels, made at its first use.
-func kept[L comparable](sets *sync.Map, labels L, make func(L) attribute.Set) metric.MeasurementOption {
-	if set, ok := sets.Load(labels); ok {
-		return set.(metric.MeasurementOption)
-	}
-	set, _ := sets.LoadOrStore(labels, metric.WithAttributeSet(make(labels)))
-	return set.(metric.MeasurementOption)
-}
+func (o *observer) BodyBytes(delta int64) { o.body.Add(delta) }
