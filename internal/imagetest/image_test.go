@@ -54,11 +54,11 @@ func TestImage(t *testing.T) {
 	began := time.Now()
 	b.run("build", "--pull-never", "--isolation", "chroot", "--layers=false",
 		"--build-arg", "GOPROXY=off", "--build-arg", "VERSION=v0.0.0-image-test", "-t", "pushsink:test", root)
-	t.Logf("built in %.0f s with buildah %s", time.Since(began).Seconds(), b.run("--version"))
+	t.Logf("built in %.0f s with %s", time.Since(began).Seconds(), b.run("--version"))
 
 	config := b.config("pushsink:test")
 	t.Run("CFG-04 config", func(t *testing.T) {
-		if got := fmt.Sprint(config.Entrypoint, config.Cmd, config.User); got != "[/server] [] nonroot:nonroot" {
+		if got := fmt.Sprintf("%q %q %s", config.Entrypoint, config.Cmd, config.User); got != `["/server"] [] nonroot:nonroot` {
 			t.Errorf("entrypoint, command, user: %s", got)
 		}
 		if _, exposed := config.ExposedPorts["8080/tcp"]; !exposed {
