@@ -30,7 +30,7 @@ func withRoute(t testing.TB, inside string) func(*fixture) {
 }
 
 // wholeTarget encodes a row as text: key, then cells.
-type wholeTarget struct{ fakeTarget }
+type wholeTarget struct{}
 
 func (wholeTarget) Encode(r *schema.Record, m *schema.Mutation) (sink.Entry, error) {
 	var b strings.Builder
