@@ -282,6 +282,21 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// readDeadliner sets the time until which the request's body is read.
+type readDeadliner interface{ SetReadDeadline(time.Time) error }
+
+// SetReadDeadline is that of http.ResponseController, without making one.
+func (w *statusWriter) SetReadDeadline(at time.Time) error {
+	return deadlinerOf(w.ResponseWriter).SetReadDeadline(at)
+}
+
+func deadlinerOf(w http.ResponseWriter) readDeadliner {
+	if d, ok := w.(readDeadliner); ok {
+		return d
+	}
+	return http.NewResponseController(w)
+}
+
 // observe counts the request and makes sure that an answer is given: a handler that returns
 // without one would be answered 200 by net/http.
 func (h *api) observe(next http.Handler) http.Handler {
@@ -296,7 +311,7 @@ func (h *api) observe(next http.Handler) http.Handler {
 		}
 		if r.ContentLength != 0 {
 			// net/http reads on in a body that the handler leaves, without any bound of its own.
-			_ = http.NewResponseController(w).SetReadDeadline(start.Add(h.limits.ReadBodyTimeout))
+			_ = s.SetReadDeadline(start.Add(h.limits.ReadBodyTimeout))
 		}
 		next.ServeHTTP(s, r)
 		if s.status == 0 {

@@ -55,8 +55,7 @@ func (b *wire) Read(p []byte) (int, error) {
 	if late {
 		d = b.x.ctx.at
 	}
-	// Not supported by a recorder in tests; a real connection always does.
-	_ = b.x.rc.SetReadDeadline(d)
+	_ = b.x.conn.SetReadDeadline(d)
 	if !b.x.h.reading.begin(b) {
 		b.failed = true
 		return 0, errDraining
@@ -65,7 +64,7 @@ func (b *wire) Read(p []byte) (int, error) {
 	if err == nil || err == io.EOF {
 		// Between two reads the time is ours: on HTTP/2 a deadline that passes then breaks
 		// the rest of the body.
-		_ = b.x.rc.SetReadDeadline(time.Time{})
+		_ = b.x.conn.SetReadDeadline(time.Time{})
 	} else {
 		b.failed = true
 	}
@@ -185,20 +184,16 @@ func brokenUnless(err error) error {
 	return fmt.Errorf("%w: %w", errBroken, err)
 }
 
-// closeBody ends the reading. After a whole body the wait for the write has no read
-// deadline, which would end the request's context when it passes. What is left of another
-// one has READ_BODY_TIMEOUT to arrive.
+// closeBody ends the reading. What is left of a body that was not read to its end has
+// READ_BODY_TIMEOUT to arrive. After a whole one the wait for the write has no read deadline,
+// which would end the request's context when it passes: its last read saw to that.
 func (x *exchange) closeBody() {
 	if x.content.close != nil {
 		x.content.close()
 		x.content.close = nil
 	}
-	switch {
-	case x.wire.x == nil || x.wire.failed:
-	case x.wire.ended:
-		_ = x.rc.SetReadDeadline(time.Time{})
-	default:
-		_ = x.rc.SetReadDeadline(time.Now().Add(x.h.limits.ReadBodyTimeout))
+	if x.wire.x != nil && !x.wire.failed && !x.wire.ended {
+		_ = x.conn.SetReadDeadline(time.Now().Add(x.h.limits.ReadBodyTimeout))
 	}
 }
 

@@ -11,10 +11,11 @@ import (
 
 // exchange is one request and its answer. It lives on the request's goroutine.
 type exchange struct {
-	h  *api
-	w  http.ResponseWriter
-	r  *http.Request
-	rc *http.ResponseController
+	h *api
+	w http.ResponseWriter
+	r *http.Request
+	// conn is asked for deadlines of reads; a recorder in tests has none.
+	conn readDeadliner
 	// ctx ends at the deadline, which is absolute and counted from the headers.
 	ctx  deadline
 	span trace.Span // nil = the request is not traced
@@ -29,7 +30,7 @@ type exchange struct {
 // begin starts an exchange whose deadline is timeout from when the headers were read, a wait
 // for the keys of its token included. The caller defers end.
 func (h *api) begin(w http.ResponseWriter, r *http.Request, timeout time.Duration) *exchange {
-	x := &exchange{h: h, w: w, r: r, rc: http.NewResponseController(w)}
+	x := &exchange{h: h, w: w, r: r, conn: deadlinerOf(w)}
 	start := time.Now()
 	if s, ok := w.(*statusWriter); ok {
 		start, x.span = s.start, s.span

@@ -43,7 +43,7 @@ func (r *reading) end() {
 	defer r.mu.Unlock()
 	r.ended = true
 	for b := range r.open {
-		_ = b.x.rc.SetReadDeadline(time.Unix(1, 0))
+		_ = b.x.conn.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 

@@ -190,11 +190,12 @@ func (o *rowWriter) flush() error {
 		setNoStore(w.Header())
 		w.WriteHeader(http.StatusOK)
 	}
-	_ = o.x.rc.SetWriteDeadline(time.Now().Add(rowPause))
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Now().Add(rowPause))
 	_, err := w.Write(o.b)
 	o.b = o.b[:0]
 	if err == nil {
-		err = o.x.rc.Flush()
+		err = rc.Flush()
 		if errors.Is(err, http.ErrNotSupported) {
 			err = nil
 		}
