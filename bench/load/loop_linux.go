@@ -17,6 +17,7 @@ import (
 type loop struct {
 	*Run
 	epoll, timer int
+	server       *unix.SockaddrInet4
 	conns        []conn
 	free         []int           // connections of the open loop without a request, last used on top
 	backlog      []time.Duration // when the requests that found none were to be sent
@@ -41,7 +42,7 @@ const (
 
 // conn is a connection with at most one request.
 type conn struct {
-	fd       int
+	fd       int    // -1 = closed by the server while it had no request
 	wire     []byte // the request
 	sent     int    // of wire
 	waitsOut bool   // registered for writing as well
@@ -78,25 +79,30 @@ func (l *loop) connect() (err error) {
 	if err != nil {
 		return err
 	}
-	address := &unix.SockaddrInet4{Port: to.Port, Addr: [4]byte(to.IP.To4())}
+	l.server = &unix.SockaddrInet4{Port: to.Port, Addr: [4]byte(to.IP.To4())}
 	for i := range l.o.Connections {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		l.conns = append(l.conns, conn{fd: fd, wire: clone(l.template), in: make([]byte, 4096)})
-		if err := unix.Connect(fd, address); err != nil {
+		l.conns = append(l.conns, conn{fd: -1, wire: clone(l.template), in: make([]byte, 4096)})
+		if err := l.dial(i); err != nil {
 			return fmt.Errorf("connection %d: %w", i, err)
-		}
-		if err := errors.Join(unix.SetNonblock(fd, true), unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)); err != nil {
-			return err
-		}
-		if err := l.watch(unix.EPOLL_CTL_ADD, fd, i, unix.EPOLLIN); err != nil {
-			return err
 		}
 		l.free = append(l.free, l.o.Connections-1-i)
 	}
 	return nil
+}
+
+// dial opens connection i.
+func (l *loop) dial(i int) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	l.conns[i].fd = fd // close closes it from here on
+	return errors.Join(
+		unix.Connect(fd, l.server),
+		unix.SetNonblock(fd, true),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
+		l.watch(unix.EPOLL_CTL_ADD, fd, i, unix.EPOLLIN),
+	)
 }
 
 func (l *loop) watch(op, fd, index int, events uint32) error {
@@ -105,7 +111,9 @@ func (l *loop) watch(op, fd, index int, events uint32) error {
 
 func (l *loop) close() {
 	for _, c := range l.conns {
-		_ = unix.Close(c.fd)
+		if c.fd >= 0 {
+			_ = unix.Close(c.fd)
+		}
 	}
 	if l.timer >= 0 {
 		_ = unix.Close(l.timer)
@@ -222,6 +230,11 @@ func (l *loop) dispatch(due time.Duration) error {
 
 func (l *loop) send(i int, due time.Duration) error {
 	c := &l.conns[i]
+	if c.fd < 0 {
+		if err := l.dial(i); err != nil {
+			return fmt.Errorf("load: a new connection: %w", err)
+		}
+	}
 	l.seq = l.template.number(c.wire, l.seq)
 	c.sent, c.due, c.busy = 0, due, true
 	l.open++
@@ -269,6 +282,11 @@ func (l *loop) ready(i int, events uint32) error {
 	n, err := unix.Read(c.fd, c.in[c.have:])
 	switch {
 	case err == unix.EAGAIN || err == unix.EINTR:
+		return nil
+	case !c.busy && (n == 0 || err != nil):
+		// A server may close what is not used. The next request opens it anew.
+		_ = unix.Close(c.fd)
+		c.fd, c.waitsOut = -1, false
 		return nil
 	case err != nil:
 		return fmt.Errorf("load: read: %w", err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -196,5 +197,39 @@ func TestAServerThatClosesEndsTheRun(t *testing.T) {
 	}
 	if _, err := run.Wait(); err == nil {
 		t.Error("no error")
+	}
+}
+
+// unfriendly closes the first connections that it accepts.
+type unfriendly struct {
+	net.Listener
+	left int // used by the accepting goroutine alone
+}
+
+func (l *unfriendly) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	for ; err == nil && l.left > 0; l.left-- {
+		_ = c.Close()
+		c, err = l.Listener.Accept()
+	}
+	return c, err
+}
+
+// A connection that the server closes while it is not used is opened anew for the next
+// request.
+func TestAConnectionClosedUnusedIsReplaced(t *testing.T) {
+	const rate, length = 10, 600 * time.Millisecond
+	server := httptest.NewUnstartedServer(ok(204))
+	server.Listener = &unfriendly{server.Listener, 3}
+	server.Start()
+	defer server.Close()
+	r := do(t, Options{Addr: server.Listener.Addr().String(), Request: Request{Path: "/"}, Connections: 3, Rate: rate,
+		Measure: length, Patience: time.Minute})
+	all := arrivals(rate, length)
+	if all[0] < 50*time.Millisecond {
+		t.Fatalf("the first request is to be sent after %v: too early for this test", all[0])
+	}
+	if want := int64(len(all)); r.OK != want || r.Failures() != 0 {
+		t.Errorf("%d of %d requests answered, failed %v", r.OK, want, r.Failed)
 	}
 }
