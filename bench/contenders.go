@@ -22,7 +22,8 @@ var packages = map[string]string{
 	naive:            "./contender/naive",
 	"naive-batch":    "./contender/naivebatch",
 	"naive-spanner":  "./contender/naivespanner",
-	"benthos":        "./contender/benthos",
+	benthos:          "./contender/benthos",
+	benthosMapped:    "./contender/benthos",
 	"decode":         "./contender/decode",
 	"client-ceiling": "./contender/clientceiling",
 }
@@ -161,12 +162,15 @@ func (b *binaries) start(ctx context.Context, name string, s *scenario, backend 
 			shape = "ndjson"
 		}
 		env = append(env, contender.Env+"="+backend, contender.ShapeEnv+"="+shape)
+		if name == benthosMapped {
+			env = append(env, contender.MappingEnv+"=bloblang")
+		}
 	}
 	if x.Process, err = process.Start(name, binary, env); err != nil {
 		return nil, err
 	}
 	ready := "http://" + x.addr + "/health/ready"
-	if name == "benthos" { // its own paths are the input's
+	if packages[name] == packages[benthos] { // its own paths are the input's
 		ready = "http://" + x.probe + "/health/ready"
 	}
 	if x.ready, err = x.AwaitReady(ready, 30*time.Second, time.Millisecond); err != nil {

@@ -40,7 +40,7 @@ func TestPick(t *testing.T) {
 		start             bool
 		bad               string
 	}{
-		{names: "push-256", want: "push-256:naive,benthos,pushsink"},
+		{names: "push-256", want: "push-256:naive,benthos,benthos-bloblang,pushsink"},
 		{names: "open-50, push-256", contenders: "naive", want: "push-256:naive open-50:naive"},
 		{names: "start", start: true},
 		{names: "ndjson", contenders: "decode"},

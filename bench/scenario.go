@@ -28,6 +28,9 @@ type scenario struct {
 const (
 	ours  = report.Ours
 	naive = "naive"
+
+	benthos       = "benthos"
+	benthosMapped = "benthos-bloblang"
 )
 
 func ratio(of, to string, m report.Measure, bound float64) report.Target {
@@ -59,11 +62,12 @@ func scenarios() []scenario {
 		},
 		{
 			id: "push-256", title: "wrapped push, backend 5 ms, 256 connections",
-			contenders: []string{naive, "benthos", ours}, latency: 5 * ms, connections: 256,
+			contenders: []string{naive, benthos, benthosMapped, ours}, latency: 5 * ms, connections: 256,
 			targets: []report.Target{
 				ratio(ours, naive, report.Rate, 2),
 				atMost(ratio(ours, naive, report.CPU, .5)),
-				ratio(ours, "benthos", report.Rate, 2.4),
+				ratio(ours, benthos, report.Rate, 2.4),
+				ratio(ours, benthosMapped, report.Rate, 2.4),
 			},
 		},
 		{
@@ -96,11 +100,12 @@ func scenarios() []scenario {
 		},
 		{
 			id: "ndjson", title: "NDJSON of 1000 records, backend 5 ms, 4 connections",
-			contenders: []string{"naive-batch", "benthos", ours}, latency: 5 * ms, connections: 4, shape: load.NDJSON, records: 1000,
+			contenders: []string{"naive-batch", benthos, benthosMapped, ours}, latency: 5 * ms, connections: 4, shape: load.NDJSON, records: 1000,
 			targets: []report.Target{
 				ratio(ours, "naive-batch", report.Rate, 1.5),
 				atMost(ratio(ours, "naive-batch", report.CPU, .55)),
-				ratio(ours, "benthos", report.Rate, 2),
+				ratio(ours, benthos, report.Rate, 2),
+				ratio(ours, benthosMapped, report.Rate, 2),
 			},
 		},
 		{

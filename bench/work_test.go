@@ -107,9 +107,9 @@ func TestContendersDoTheSameWork(t *testing.T) {
 	b := testBinaries(t)
 	want := map[bool]string{} // by store
 	for _, s := range []scenario{
-		{id: "push", contenders: []string{naive, "benthos", ours}},
+		{id: "push", contenders: []string{naive, benthos, benthosMapped, ours}},
 		{id: "unwrapped", contenders: []string{naive, ours}, shape: load.Unwrapped},
-		{id: "ndjson", contenders: []string{"naive-batch", "benthos", ours}, shape: load.NDJSON, records: 3},
+		{id: "ndjson", contenders: []string{"naive-batch", benthos, benthosMapped, ours}, shape: load.NDJSON, records: 3},
 		{id: "spanner", contenders: []string{"naive-spanner", ours}, spanner: true},
 	} {
 		for _, name := range s.contenders {

@@ -21,6 +21,9 @@ const Env = "BENCH_BACKEND"
 // contender that has to be told.
 const ShapeEnv = "BENCH_SHAPE"
 
+// MappingEnv names the variable that makes benthos map in its own language, "bloblang".
+const MappingEnv = "BENCH_MAPPING"
+
 // pool is the number of connections to the store, the same for all, and the default of
 // the clients and of pushsink.
 const pool = 4

@@ -29,7 +29,8 @@ with one contender: ` + "`BENCHFLAGS='-contenders naive'`" + `.
 | naive | net/http, encoding/json, one Apply per message, 204: the handler of a tutorial |
 | naive-batch | net/http, encoding/json, one ApplyBulk per NDJSON request |
 | naive-spanner | the same as naive with Spanner's client, one Apply per message in one round trip (ApplyAtLeastOnce) |
-| benthos | redpanda-data/benthos v4.60.0: http_server that answers after the write, an ApplyBulk output, batches of 100 or 5 ms |
+| benthos | redpanda-data/benthos v4.60.0: http_server that answers after the write, an ApplyBulk output, batches of 100 or 5 ms. What a record becomes is Go code in the output |
+| benthos-bloblang | the same, but what a record becomes is a mapping in its own language, as pushsink's is in the routes file |
 | decode | a ceiling: net/http and pushsink's JSON reader, strict, without a sink |
 | client-ceiling | a ceiling: ApplyBulk of 100 rows, eight at a time, without HTTP and JSON |
 `

@@ -1,14 +1,19 @@
 // Command benthos is a stream of redpanda-data/benthos: an HTTP server that answers when the
-// write is done, and an output that writes its batches by ApplyBulk.
+// write is done, and an output that writes its batches by ApplyBulk. What a record becomes
+// is Go in the output, or a mapping in its own language.
 package main
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
+	"math"
 	"net"
 	"os"
+	"time"
 
 	"cloud.google.com/go/bigtable"
 	_ "github.com/redpanda-data/benthos/v4/public/components/io"
@@ -20,7 +25,7 @@ import (
 	"github.com/pushsink/pushsink/bench/reading"
 )
 
-// process makes a message of each record.
+// process makes a message of each record, by the shape of the requests.
 var process = map[string]string{
 	"push": `
   processors:
@@ -29,6 +34,18 @@ var process = map[string]string{
   processors:
     - unarchive: {format: lines}`,
 }
+
+// bloblang makes of each record the row that the output writes.
+const bloblang = `
+    - mapping: |
+        let r = content().parse_json(use_number: true)
+        root.key = $r.device + "#" + $r.seq.string()
+        root.ts = $r.ts
+        root.cells.temp = $r.temp
+        root.cells.humidity = $r.humidity
+        root.cells.pressure = $r.pressure
+        root.cells.state = $r.state
+        root.cells.note = $r.note`
 
 const stream = `
 http: {enabled: false}
@@ -51,6 +68,10 @@ func main() {
 	if !ok {
 		log.Fatalf("%s=%q", contender.ShapeEnv, os.Getenv(contender.ShapeEnv))
 	}
+	mapped := os.Getenv(contender.MappingEnv) == "bloblang"
+	if mapped {
+		steps += bloblang
+	}
 	spec := service.NewConfigSpec().Fields(
 		service.NewBatchPolicyField("batching"),
 		service.NewOutputMaxInFlightField(),
@@ -62,7 +83,7 @@ func main() {
 			return nil, policy, 0, err
 		}
 		inFlight, err := conf.FieldMaxInFlight()
-		return &rows{}, policy, inFlight, err
+		return &rows{mapped: mapped}, policy, inFlight, err
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -86,6 +107,7 @@ func main() {
 
 // rows writes a batch as one ApplyBulk.
 type rows struct {
+	mapped bool // the messages are rows already
 	client *bigtable.Client
 	table  *bigtable.Table
 }
@@ -102,15 +124,15 @@ func (o *rows) WriteBatch(ctx context.Context, batch service.MessageBatch) error
 	keys := make([]string, len(batch))
 	mutations := make([]*bigtable.Mutation, len(batch))
 	for i, message := range batch {
-		data, err := message.AsBytes()
+		var err error
+		if o.mapped {
+			keys[i], mutations[i], err = mappedRow(message)
+		} else {
+			keys[i], mutations[i], err = decodedRow(message)
+		}
 		if err != nil {
 			return err
 		}
-		var row reading.Reading
-		if err := json.Unmarshal(data, &row); err != nil {
-			return err
-		}
-		keys[i], mutations[i] = row.Key(), row.Mutation()
 	}
 	failed, err := o.table.ApplyBulk(ctx, keys, mutations)
 	if err == nil && failed != nil {
@@ -120,3 +142,54 @@ func (o *rows) WriteBatch(ctx context.Context, batch service.MessageBatch) error
 }
 
 func (o *rows) Close(context.Context) error { return o.client.Close() }
+
+// decodedRow knows the record.
+func decodedRow(message *service.Message) (string, *bigtable.Mutation, error) {
+	data, err := message.AsBytes()
+	if err != nil {
+		return "", nil, err
+	}
+	var row reading.Reading
+	if err := json.Unmarshal(data, &row); err != nil {
+		return "", nil, err
+	}
+	return row.Key(), row.Mutation(), nil
+}
+
+var errRow = errors.New("not a row")
+
+// mappedRow takes any row: its key, its time, and cells by their columns.
+func mappedRow(message *service.Message) (string, *bigtable.Mutation, error) {
+	value, err := message.AsStructured()
+	if err != nil {
+		return "", nil, err
+	}
+	row, _ := value.(map[string]any)
+	key, _ := row["key"].(string)
+	text, _ := row["ts"].(string)
+	cells, _ := row["cells"].(map[string]any)
+	if key == "" || len(cells) == 0 {
+		return "", nil, errRow
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return "", nil, err
+	}
+	ts := bigtable.Time(at).TruncateToMilliseconds()
+	m := bigtable.NewMutation()
+	for column, cell := range cells {
+		switch v := cell.(type) {
+		case string:
+			m.Set(reading.Family, column, ts, []byte(v))
+		case json.Number:
+			f, err := v.Float64()
+			if err != nil {
+				return "", nil, err
+			}
+			m.Set(reading.Family, column, ts, binary.BigEndian.AppendUint64(nil, math.Float64bits(f)))
+		default:
+			return "", nil, errRow
+		}
+	}
+	return key, m, nil
+}
