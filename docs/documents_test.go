@@ -87,6 +87,34 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	}
 }
 
+// What a case asks to be said is said.
+func TestWhatUsersAreTold(t *testing.T) {
+	documents := texts(t)
+	for _, c := range []struct {
+		id    string
+		files []string
+		says  string
+	}{
+		{"SPCON-03 a UNIQUE index and NULLs", []string{"../README.md", "troubleshooting.md"}, "NULL_FILTERED"},
+		{"RUN-04 the platform's bound on bodies", []string{"../README.md", "deploy.md"}, "HTTP/1 bodies above 32 MiB"},
+		{"BTREP-03 one version a millisecond", []string{"mapping.md"}, "are one version: the last wins"},
+		{"RAW-06 attributes that came as headers", []string{"mapping.md"}, "without regard to case"},
+		{"SPCON-01 an insert delivered again", []string{"mapping.md"}, "onDuplicate"},
+	} {
+		t.Run(c.id, func(t *testing.T) {
+			for _, file := range c.files {
+				if !strings.Contains(strings.Join(strings.Fields(documents[file]), " "), c.says) {
+					t.Errorf("%s does not say %q", file, c.says)
+				}
+			}
+		})
+	}
+	contract, err := os.ReadFile("../openapi.yaml")
+	if err != nil || !strings.Contains(string(contract), "refuses HTTP/1 bodies above 32 MiB") {
+		t.Errorf("RUN-04 openapi.yaml does not say the platform's bound: %v", err)
+	}
+}
+
 // TestTheRowsOfABigtableSubscription runs the route that stands for one.
 func TestTheRowsOfABigtableSubscription(t *testing.T) {
 	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(texts(t)["from-bigtable-subscription.md"])

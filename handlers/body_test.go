@@ -146,6 +146,39 @@ func TestBODY03Bombs(t *testing.T) {
 	f.want("BODY-03 push", f.push(gzipBomb, "Content-Encoding", "gzip"), 413, schema.TooLarge)
 }
 
+// The cap holds on what travels too: members and frames that hold nothing never reach it
+// decompressed. No Content-Length gives them away.
+func TestBODY03CompressedBytesAreCapped(t *testing.T) {
+	for encoding, empty := range map[string]string{"gzip": gz(""), "zstd": zst(t, "")} {
+		for _, c := range []struct {
+			path, media, whole string
+			limit              int
+		}{
+			{"push", "", wrap(`{"id":"a"}`, "m"), 4 * kib},
+			{"records", "json", `{"id":"a"}`, 4 * kib},
+			{"records", "x-ndjson", `{"id":"a"}` + "\n", 8 * kib},
+			{"dryrun", "json", `{"id":"a"}`, 4 * kib},
+		} {
+			body := gz(c.whole)
+			if encoding == "zstd" {
+				body = zst(t, c.whole)
+			}
+			for n, status := range map[int]int{(c.limit - len(body)) / len(empty): 0, (c.limit-len(body))/len(empty) + 1: 413} {
+				f := newFixture(t, small)
+				r := f.request("POST", "/v1/routes/r/"+c.path, body+strings.Repeat(empty, n), "Content-Type", "application/"+c.media, "Content-Encoding", encoding)
+				r.ContentLength = -1
+				a := f.do(r)
+				if a.status != status && (status != 0 || a.status > 204) {
+					t.Errorf("BODY-03 %s %s %s, %d empty parts: %d %s", encoding, c.path, c.media, n, a.status, a.body)
+				}
+				if status == 413 && !strings.Contains(a.Detail, fmt.Sprint(c.limit)) {
+					t.Errorf("BODY-03 %s %s: the limit is not named: %s", encoding, c.path, a.Detail)
+				}
+			}
+		}
+	}
+}
+
 func TestBODY06DecoderStopsEarly(t *testing.T) {
 	f := newFixture(t, func(f *fixture) { f.config.Limits.MaxBodyBytes = 4 << 20; f.config.Limits.BatchMaxBodyBytes = 4 << 20 })
 	for _, path := range []string{"push", "records", "dryrun"} {

@@ -99,6 +99,32 @@ func TestENV10PublishTimeInAMapping(t *testing.T) {
 	}
 }
 
+// A number in a key has one spelling, whatever it came in, and never that of a float.
+func TestJNUM04OneKeyOnEveryRoute(t *testing.T) {
+	const mapping = `bigtable: {table: t, rowKey: "k#{data.id}", timestamp: "1767323045000", set: [{family: m, column: v, value: "1", as: int64}]}`
+	for number, key := range map[string]string{
+		"1000000": "k#1000000", "1e6": "k#1000000", "1.0E+6": "k#1000000",
+		"123456789012345678": "k#123456789012345678", "-9007199254740993": "k#-9007199254740993",
+	} {
+		body := `{"id":` + number + `}`
+		for name, send := range map[string]func(*fixture) answer{
+			"wrapped":   func(f *fixture) answer { return f.push(wrap(body, "m")) },
+			"unwrapped": func(f *fixture) answer { return f.push(body, metadata...) },
+			"event":     func(f *fixture) answer { return f.push(structured+`,"data":`+body+`}`, "Content-Type", cloudEventType) },
+			"json":      func(f *fixture) answer { return f.records("json", body) },
+			"ndjson":    func(f *fixture) answer { return f.records("x-ndjson", body+"\n") },
+		} {
+			f := newFixture(t, withRoute(t, mapping))
+			if a := send(f); a.status != 204 && a.status != 200 {
+				t.Errorf("JNUM-04 %s %s: %d %s", name, number, a.status, a.body)
+			}
+			if es := f.writer.entries(); len(es) != 1 || es[0].Key != key {
+				t.Errorf("JNUM-04 %s %s: entries %v, want one of key %s", name, number, es, key)
+			}
+		}
+	}
+}
+
 func TestRAW01EveryContentTypeIsTheSameRow(t *testing.T) {
 	for _, header := range [][]string{{"Content-Type", "application/x-www-form-urlencoded"}, nil, {"Content-Type", "application/json"}} {
 		f := newFixture(t, withRoute(t, `input: {envelope: unwrapped}

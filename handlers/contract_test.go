@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json"
 
 	"github.com/pushsink/pushsink"
@@ -195,6 +197,40 @@ func TestContractIsBreached(t *testing.T) {
 		if err := spec.breach(r, c.status, header, []byte(c.body)); (err == nil) != c.good {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+}
+
+// RUN-01: the server's paths are the document's, every one, and none ends in z. Prometheus
+// asks /metrics, on a port of its own where one is configured: it is no part of the contract.
+func TestRUN01PathsOfServerAndContractAgree(t *testing.T) {
+	spec, err := loadContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, offline, withConsole, func(f *fixture) { f.config.Metrics = http.NotFoundHandler() })
+	served := map[string]bool{}
+	err = chi.Walk(f.api.handler(NoAuth).(chi.Routes), func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		served[method+" "+path] = true
+		if strings.HasSuffix(strings.TrimSuffix(path, "/"), "z") {
+			t.Errorf("RUN-01 %s is the front end's", path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !served["GET /metrics"] {
+		t.Error("not all of the server's paths were seen")
+	}
+	delete(served, "GET /metrics")
+	documented := map[string]bool{}
+	for path, item := range spec.doc.Paths.Map() {
+		for method := range item.Operations() {
+			documented[method+" "+path] = true
+		}
+	}
+	if !maps.Equal(served, documented) {
+		t.Errorf("RUN-01 served\n%q\ndocumented\n%q", slices.Sorted(maps.Keys(served)), slices.Sorted(maps.Keys(documented)))
 	}
 }
 

@@ -67,6 +67,77 @@ func TestRUN01ProbesAreInTheContract(t *testing.T) {
 	}
 }
 
+// resource is the body of a resource of a file.
+func resource(t *testing.T, file, kind, name string) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?ms)^resource "` + kind + `" "` + name + `" \{\n(.*?)^\}`).FindStringSubmatch(module(t, file))
+	if m == nil {
+		t.Fatalf("%s has no %s.%s", file, kind, name)
+	}
+	return m[1]
+}
+
+// has fails for each line that a body lacks, however its columns are aligned.
+func has(t *testing.T, what, body string, lines ...string) {
+	t.Helper()
+	flat := regexp.MustCompile(`[ \t]+`).ReplaceAllString(body, " ")
+	for _, line := range lines {
+		if !strings.Contains(flat, "\n "+line+"\n") && !strings.HasPrefix(flat, " "+line+"\n") {
+			t.Errorf("%s: no line %q in\n%s", what, line, body)
+		}
+	}
+}
+
+// CFG-06: Pub/Sub's agent may publish dead letters and acknowledge the original, and
+// something keeps them; all of it hangs on the one variable. The runs CFG_06_… plan it.
+func TestCFG06DeadLettersWithBothRoles(t *testing.T) {
+	const file = "pubsub.tf"
+	const on = "count = local.dead_letter ? 1 : 0"
+	has(t, "switch", module(t, file), "dead_letter = var.dead_letter != null && length(var.subscriptions) > 0")
+	has(t, "topic", resource(t, file, "google_pubsub_topic", "dead_letter"), on)
+	has(t, "subscription", resource(t, file, "google_pubsub_subscription", "dead_letter"), on,
+		"topic = google_pubsub_topic.dead_letter[0].id", `ttl = ""`)
+	has(t, "publisher", resource(t, file, "google_pubsub_topic_iam_member", "dead_letter_publisher"), on,
+		"topic = google_pubsub_topic.dead_letter[0].name", `role = "roles/pubsub.publisher"`, "member = local.pubsub_agent")
+	has(t, "subscriber", resource(t, file, "google_pubsub_subscription_iam_member", "dead_letter_subscriber"),
+		"for_each = var.dead_letter == null ? {} : local.subscriptions",
+		"subscription = google_pubsub_subscription.push[each.key].name", `role = "roles/pubsub.subscriber"`, "member = local.pubsub_agent")
+	has(t, "policy", resource(t, file, "google_pubsub_subscription", "push"),
+		"for_each = var.dead_letter == null ? [] : [var.dead_letter]", "dead_letter_topic = google_pubsub_topic.dead_letter[0].id")
+	has(t, "agent", module(t, "main.tf"), `pubsub_agent = "serviceAccount:service-${data.google_project.this.number}@gcp-sa-pubsub.iam.gserviceaccount.com"`)
+	runs := module(t, filepath.Join("tests", "pubsub.tftest.hcl"))
+	for _, run := range []string{"CFG_06_dead_letters_with_both_roles", "CFG_06_no_dead_letters_no_roles"} {
+		if !strings.Contains(runs, `run "`+run+`"`) {
+			t.Errorf("no run %s", run)
+		}
+	}
+}
+
+// CFG-07: one local value is the endpoint, the audience of the tokens, the one that the
+// platform takes and the one that the server takes; the account that signs them may call.
+func TestCFG07OneValueIsURLAndAudience(t *testing.T) {
+	has(t, "audience", module(t, "main.tf"), "audience = local.service_url")
+	push := resource(t, "pubsub.tf", "google_pubsub_subscription", "push")
+	has(t, "push", push, "audience = local.audience", "service_account_email = google_service_account.push.email",
+		`push_endpoint = "${local.service_url}/v1/routes/${each.value.route}/push"`)
+	has(t, "service", resource(t, "service.tf", "google_cloud_run_v2_service", "server"), "custom_audiences = [local.audience]")
+	has(t, "server", module(t, "options.tf"), `AUTH_AUDIENCES = var.auth == "oidc" ? local.audience : null`)
+	has(t, "invoker", resource(t, "accounts.tf", "google_cloud_run_v2_service_iam_member", "push"),
+		`count = var.auth == "cloudrun" ? 1 : 0`, "name = google_cloud_run_v2_service.server.name", `role = "roles/run.invoker"`, "member = google_service_account.push.member")
+	// Nothing spells an audience or the service's address a second time.
+	all := module(t, "*.tf")
+	if n := strings.Count(all, ".run.app"); n != 1 {
+		t.Errorf("the service's address is written %d times", n)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^ *(?:custom_)?audiences? += +(.*)$`).FindAllStringSubmatch(all, -1) {
+		switch m[1] {
+		case "local.service_url", "local.audience", "[local.audience]":
+		default:
+			t.Errorf("another audience: %s", m[1])
+		}
+	}
+}
+
 // The metrics of alerts and tiles are metrics that the server has.
 func TestMetricsOfAlertsAndDashboardExist(t *testing.T) {
 	documented := read(t, filepath.Join("..", "docs", "metrics.md"))

@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -433,6 +436,44 @@ func TestWarnings(t *testing.T) {
 		}
 		if got := strings.Contains(strings.Join(s.Warnings, "\n"), "PUSHSINK_SHUTDOWN_TIMEOUT"); got != want {
 			t.Errorf("SHUTDOWN_TIMEOUT=%s on the platform: warned %v, want %v", timeout, got, want)
+		}
+	}
+}
+
+// RUN-04: a cap above what the platform lets through can't be reached over HTTP/1.
+func TestRUN04CapAboveThePlatformsWarns(t *testing.T) {
+	for _, option := range []string{"MAX_BODY_BYTES", "BATCH_MAX_BODY_BYTES"} {
+		s, err := load(with(outside, "PUSHSINK_"+option+"=67108864", "PUSHSINK_BODY_BYTES_IN_FLIGHT=134217728"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(s.Warnings, "\n"); !strings.Contains(got, "PUSHSINK_"+option+"=67108864 is above 32 MiB") {
+			t.Errorf("RUN-04 %s: warnings %q", option, s.Warnings)
+		}
+	}
+}
+
+// SPBW-12: the client has no session pool any more, so there is nothing of one to set, in
+// the environment or in the routes file.
+func TestSPBW12NothingOfASessionPool(t *testing.T) {
+	var names []string
+	for _, o := range optionsOf(&config{}) {
+		names = append(names, o.Name)
+	}
+	schema, err := os.ReadFile(filepath.Join("..", "..", "schema", "routes.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`"(\w+)": *\{`).FindAllStringSubmatch(string(schema), -1) {
+		names = append(names, m[1])
+	}
+	if len(names) < 100 {
+		t.Fatalf("%d names, want all options", len(names))
+	}
+	knob := regexp.MustCompile(`(?i)session|min_?open|max_?open|max_?idle|max_?burst|write_?sessions|health_?check_?(workers|interval)`)
+	for _, name := range names {
+		if knob.MatchString(name) {
+			t.Errorf("SPBW-12 %s is of a session pool", name)
 		}
 	}
 }

@@ -80,6 +80,55 @@ func TestCFG04EntrypointIsTheServerItself(t *testing.T) {
 	}
 }
 
+// RUN-07: nothing stands between the platform's SIGTERM and the server: no launcher in front
+// of it, no other signal in its place. make image-test sends it to the running image.
+func TestRUN07TheServerGetsTheSignal(t *testing.T) {
+	entrypoints := 0
+	for _, in := range instructions(t) {
+		switch in.name {
+		case "STOPSIGNAL":
+			t.Errorf("STOPSIGNAL %s: the server drains on SIGTERM", in.rest)
+		case "ENTRYPOINT":
+			entrypoints++
+			var program []string
+			if err := json.Unmarshal([]byte(in.rest), &program); err != nil || len(program) != 1 {
+				t.Errorf("ENTRYPOINT %s: process 1 is not the server itself", in.rest)
+			} else if !strings.HasSuffix(finalCopy(t), " "+program[0]) {
+				t.Errorf("ENTRYPOINT %s is not what the last stage copies", in.rest)
+			}
+		}
+	}
+	if entrypoints != 1 {
+		t.Errorf("%d entrypoints, want one", entrypoints)
+	}
+	build, err := os.ReadFile(filepath.Join(root, "cloudbuild.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, over := range []string{"--command", "--args"} {
+		if strings.Contains(string(build), over) {
+			t.Errorf("cloudbuild.yaml deploys with %s: another program may be process 1", over)
+		}
+	}
+	service, err := os.ReadFile(filepath.Join(root, "terraform", "service.tf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if over := regexp.MustCompile(`(?m)^ +(command|args) += `).FindString(string(service)); over != "" {
+		t.Errorf("service.tf has%s: another program may be process 1", over)
+	}
+}
+
+// finalCopy is what the last stage copies from the build.
+func finalCopy(t *testing.T) (what string) {
+	for _, in := range instructions(t) {
+		if in.name == "COPY" && strings.HasPrefix(in.rest, "--from=build ") {
+			what = in.rest
+		}
+	}
+	return what
+}
+
 // A base is named by a version, and the builder's is at least what go.mod asks for.
 func TestBasesAreNamedByVersion(t *testing.T) {
 	names := bases(t)
