@@ -85,6 +85,7 @@ func (x *exchange) readRecord(rt *route, d *delivery, it *item) error {
 	}
 	var bad *schema.Error
 	if d.group.buf, bad = x.h.decodePush(rt, x.r.Header, d, body, it); bad != nil {
+		x.h.logRefusal(&x.ctx, rt, "push refused", bad)
 		return bad
 	}
 	if x.span != nil {

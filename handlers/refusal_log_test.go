@@ -33,6 +33,26 @@ func TestARefusalIsLoggedWithItsReason(t *testing.T) {
 	}
 }
 
+// What is answered 422 or 400 is logged as well: Pub/Sub shows nobody the answer's body.
+func TestARefusalThatIsAnsweredIsLogged(t *testing.T) {
+	f := newFixture(t)
+	for range 3 {
+		f.push(wrap(`{"do":"mismatch"}`, "m"))
+		f.push(`hello`)
+	}
+	for _, want := range []string{
+		`msg="record refused" route=r code=type_mismatch detail="do: not that" count=2 pointer=/do`,
+		`msg="push refused" route=r code=bad_envelope detail="not strict JSON at byte 0" count=2`,
+	} {
+		if !strings.Contains(f.logs.String(), want) {
+			t.Errorf("no line with %s in\n%s", want, f.logs)
+		}
+	}
+	if strings.Contains(f.logs.String(), "count=3") {
+		t.Errorf("the third is logged:\n%s", f.logs)
+	}
+}
+
 // A route that rejections stopped is logged once, and once that it goes on.
 func TestATripAndItsEndAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -25,6 +25,8 @@ type refusal struct {
 func (h *api) settle(ctx context.Context, rt *route, f refusal) verdict {
 	v := verdict{fate: rejected, code: f.reason.Code, detail: f.reason.Detail, pointer: f.reason.Pointer}
 	if rt.OnReject != schema.Drop && rt.OnReject != schema.DeadLetter {
+		// Pub/Sub reads no answer's body: the reason has to be here.
+		h.logRefusal(ctx, rt, "record refused", f.reason)
 		return v
 	}
 	if !f.confirmed {
