@@ -51,7 +51,7 @@ benchstat: ## the same held against the last release, or against commit BASE=; f
 
 demo: ## the emulators found here, real events, the console: until Ctrl-C
 	$(GO) test -c -o bin/demo ./internal/acceptance/
-	cd internal/acceptance && DEMO=1 ../../bin/demo -test.timeout 0 -test.run '^TestDemo$$'
+	cd internal/acceptance && DEMO=1 REQUIRE_EMULATORS=1 ../../bin/demo -test.timeout 0 -test.run '^TestDemo$$'
 
 options-mutate: ## force each option to its default: its test must fail; writes docs/options-proof.md
 	OPTIONS_MUTATE=1 $(GO) test -count=1 -v -run '^TestOptionsMutate$$' ./cmd/server/
