@@ -41,6 +41,7 @@ type api struct {
 	budget     budget
 	buffers    buffers
 	codecs     codecs
+	turns      turns
 	deliveries deliveries
 }
 
@@ -70,6 +71,7 @@ func newAPI(c Config) *api {
 		tracing:     c.Tracing,
 		log:         c.Logger,
 		metrics:     c.Metrics,
+		turns:       newTurns(),
 	}
 	if h.observer == nil {
 		h.observer = noObserver{}

@@ -109,7 +109,7 @@ func (c *content) Read(p []byte) (int, error) {
 	if room := c.limit.limit - c.n + 1; int64(len(p)) > room {
 		p = p[:room]
 	}
-	n, err := c.src.Read(p)
+	n, err := c.read(p)
 	c.n += int64(n)
 	if c.n > c.limit.limit {
 		return 0, &c.limit
@@ -118,6 +118,18 @@ func (c *content) Read(p []byte) (int, error) {
 		return 0, errBudgetFull
 	}
 	return n, err
+}
+
+// read is one read, with a turn for what a decompressor computes (see turns).
+func (c *content) read(p []byte) (int, error) {
+	if c.close == nil || c.n+c.x.wire.n < withoutTurn {
+		return c.src.Read(p)
+	}
+	if err := c.x.takeTurn(); err != nil {
+		return 0, err
+	}
+	defer c.x.giveTurn()
+	return c.src.Read(p)
 }
 
 // coding is a supported Content-Encoding.
@@ -159,13 +171,13 @@ func (x *exchange) openBody(limit int64, option string) error {
 	x.content = content{x: x, src: &x.wire, limit: x.limit}
 	switch c, _ := contentCoding(x.r.Header); c {
 	case gzipped:
-		src, err := x.h.codecs.gzip(&x.wire)
+		src, err := x.h.codecs.gzip(compressed{&x.wire})
 		if err != nil {
 			return brokenUnless(err)
 		}
 		x.content.src, x.content.close = src, src.release
 	case zstandard:
-		src, err := x.h.codecs.zstd(&zstdFrames{src: &x.wire, charge: x.charge})
+		src, err := x.h.codecs.zstd(&zstdFrames{src: compressed{&x.wire}, charge: x.charge})
 		if err != nil {
 			return brokenUnless(err)
 		}
@@ -214,21 +226,29 @@ func (x *exchange) readAll(limit int64, option string) (*buffer, error) {
 		first = min(told+1, trust)
 	}
 	buf := x.h.buffers.get(int(first))
+	var pieces []*buffer // what stands before buf
 	for {
 		if len(buf.b) == cap(buf.b) {
 			next := 2 * int64(cap(buf.b))
 			if told >= 0 && told < next {
 				next = told + 1
 			}
-			buf = x.h.buffers.grow(buf, int(max(next, int64(len(buf.b))+1)))
+			if told < 0 && cap(buf.b) >= pieceBytes {
+				pieces = append(pieces, buf)
+				buf = x.h.buffers.get(pieceBytes)
+			} else {
+				buf = x.h.buffers.grow(buf, int(max(next, int64(len(buf.b))+1)))
+			}
 		}
 		n, err := x.content.Read(buf.b[len(buf.b):cap(buf.b)])
 		buf.b = buf.b[:len(buf.b)+n]
 		if err == io.EOF {
-			return buf, nil
+			return x.h.buffers.join(pieces, buf), nil
 		}
 		if err != nil {
-			x.h.buffers.put(buf)
+			for _, b := range append(pieces, buf) {
+				x.h.buffers.put(b)
+			}
 			return nil, brokenUnless(err)
 		}
 	}

@@ -66,10 +66,41 @@ func (p *buffers) put(b *buffer) {
 	}
 }
 
+// pieceBytes is how far a buffer grows by copying. What is longer, and of no known length, is
+// kept in pieces until all of it is there: copied once, to memory of its size, and not at all
+// when it turns out to be too long.
+const pieceBytes = 256 << 10
+
 // grow gives a buffer of at least n bytes with b's content, and b back.
 func (p *buffers) grow(b *buffer, n int) *buffer {
 	bigger := p.get(n)
-	bigger.b = append(bigger.b, b.b...)
+	for rest := b.b; len(rest) > 0; rest = rest[min(pieceBytes, len(rest)):] {
+		bigger.extend(rest[:min(pieceBytes, len(rest))])
+	}
 	p.put(b)
 	return bigger
 }
+
+// join gives one buffer with the content of pieces and last, in this order, and them back.
+func (p *buffers) join(pieces []*buffer, last *buffer) *buffer {
+	if len(pieces) == 0 {
+		return last
+	}
+	pieces = append(pieces, last)
+	n := 0
+	for _, b := range pieces {
+		n += len(b.b)
+	}
+	whole := p.get(n)
+	for _, b := range pieces {
+		whole.extend(b.b)
+		p.put(b)
+	}
+	return whole
+}
+
+// extend appends a piece. It is a call, for one copy of megabytes to memory that the system
+// has yet to provide takes many milliseconds in which the scheduler cannot stop its thread.
+//
+//go:noinline
+func (b *buffer) extend(piece []byte) { b.b = append(b.b, piece...) }

@@ -22,6 +22,7 @@ type exchange struct {
 
 	// held is what this request has charged to the body budget and not given back.
 	held    int64
+	turn    bool // this request decompresses (see turns)
 	limit   tooLargeError
 	wire    wire
 	content content

@@ -27,8 +27,11 @@ func (b *run) stream() error {
 	}
 	size, most := minStreamBuffer, int(min(maxStreamBuffer, b.h.budget.max/8))
 	in := lines{h: b.h, buf: b.h.buffers.get(size)}
-	// The last buffer; those handed over went to their groups.
-	defer func() { b.h.buffers.put(in.buf) }()
+	// The last buffers; those handed over went to their groups.
+	defer func() {
+		in.drop()
+		b.h.buffers.put(in.buf)
+	}()
 	for {
 		n, err := x.content.Read(in.buf.b[len(in.buf.b):cap(in.buf.b)])
 		in.buf.b = in.buf.b[:len(in.buf.b)+n]
@@ -76,6 +79,11 @@ type lines struct {
 	// skipping: the line that begins at `at` is over the record limit and is passed over
 	// to its end.
 	skipping bool
+	// pieces are the beginning of a long line that goes on in buf, from its first byte.
+	pieces []*buffer
+	// before is how many bytes stand in pieces, dropped how many of such bytes were let go
+	// and are still charged.
+	before, dropped int
 }
 
 // next gives the next complete line without its ending; more is false when there is none yet.
@@ -83,9 +91,13 @@ type lines struct {
 func (l *lines) next(end bool) (line []byte, more bool) {
 	from := max(l.at, l.searched)
 	if i := bytes.IndexByte(l.buf.b[from:], '\n'); i >= 0 {
+		from += l.join()
 		line = l.buf.b[l.at : from+i]
 		l.at = from + i + 1
 		return line, true
+	}
+	if end {
+		l.join()
 	}
 	l.searched = len(l.buf.b)
 	if rest := l.buf.b[l.at:]; end && len(rest) > 0 {
@@ -95,14 +107,34 @@ func (l *lines) next(end bool) (line []byte, more bool) {
 	return nil, false
 }
 
+// length is that of the line that has no ending yet.
+func (l *lines) length() int { return l.before + len(l.buf.b) - l.at }
+
+// join puts the pieces of a line before the rest of it, and gives how many bytes they were.
+func (l *lines) join() int {
+	n := l.before
+	l.buf = l.h.buffers.join(l.pieces, l.buf)
+	l.pieces, l.before = nil, 0
+	return n
+}
+
+// drop lets go of a line's pieces.
+func (l *lines) drop() {
+	for _, b := range l.pieces {
+		l.h.buffers.put(b)
+	}
+	l.dropped += l.before
+	l.pieces, l.before = nil, 0
+}
+
 // handOver gives the buffer to the group whose records stand in it, and goes on with a new
 // one that begins with what no line took.
 func (l *lines) handOver(g *group, size int) {
 	rest := l.buf.b[l.at:]
 	next := l.h.buffers.get(max(size, min(2*len(rest), int(l.h.limits.MaxRecordBytes)+3)))
 	next.b = append(next.b, rest...)
-	g.buf, g.bytes = l.buf, int64(l.at)
-	l.buf, l.searched, l.at = next, max(l.searched-l.at, 0), 0
+	g.buf, g.bytes = l.buf, int64(l.at+l.dropped)
+	l.buf, l.searched, l.at, l.dropped = next, max(l.searched-l.at, 0), 0, 0
 }
 
 // shrink makes room for the next read, and gives the number of bytes that are not held any
@@ -118,7 +150,12 @@ func (l *lines) shrink() int64 {
 		gone += len(l.buf.b)
 		l.buf.b, l.searched = l.buf.b[:0], 0
 	}
-	if len(l.buf.b) == cap(l.buf.b) {
+	switch {
+	case len(l.buf.b) < cap(l.buf.b):
+	case cap(l.buf.b) >= pieceBytes:
+		l.pieces, l.before = append(l.pieces, l.buf), l.before+len(l.buf.b)
+		l.buf, l.searched = l.h.buffers.get(pieceBytes), 0
+	default:
 		// The line may still end within the limit, with CR LF.
 		l.buf = l.h.buffers.grow(l.buf, min(2*cap(l.buf.b), limit+3))
 	}
@@ -132,8 +169,9 @@ func (b *run) takeLines(in *lines, end bool) (g *group, last bool) {
 	for g == nil || len(g.items) < groupRecords {
 		line, more := in.next(end)
 		if !more {
-			if rest := in.buf.b[in.at:]; len(rest) > limit+2 && !in.skipping {
+			if in.length() > limit+2 && !in.skipping {
 				// Reported now; the rest of the line is passed over.
+				in.drop()
 				in.skipping, in.at = true, len(in.buf.b)
 				g = b.add(g, nil, b.h.recordTooLarge())
 			}
