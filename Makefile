@@ -34,7 +34,7 @@ lint-openapi: ## the linter of openapi.yaml, pinned; needs Node 20
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	FUZZTIME=$(FUZZTIME) bash .ci/fuzz
 
-hostile: ## each attack of hostile clients alone and all at once, beside good pushes, some 12 minutes
+hostile: ## each attack of hostile clients alone and all at once, beside good pushes, some 9 minutes
 	HOSTILE=1 $(GO) test -count=1 -v -timeout 60m -run 'Hostile|Smuggling' ./internal/acceptance/
 
 soak: ## the acceptance tests at full size, some 5 minutes

@@ -168,10 +168,9 @@ func runAttack(what string) {
 	}
 }
 
-// attacked is how much of the time since the attack's begin was the attackers' turn.
+// attacked is how much of the time since the first round's begin was the attackers' turn.
 func attacked(since time.Duration) time.Duration {
-	pairs := since / (2 * turn())
-	return pairs*turn() + max(0, since-pairs*2*turn()-turn())
+	return since/round()*(round()/2) + min(max(0, since%round()-round()/4), round()/2)
 }
 
 func canceled() context.Context {

@@ -33,24 +33,31 @@ const (
 	hostileRSS = 512 << 20
 	// goodRate is how many good pushes a second go beside it, whatever their answers take.
 	goodRate = 200
-	// rounds is how often a measurement is made until one is within bounds: other load only
-	// ever makes it worse. What must never happen is checked in all.
-	rounds = 4
 	// together is the part of its rate that each attack has where all go at once.
 	together = 0.15
 )
 
-// turn is how long the attackers pause, and then attack, and so on: pushes with and without
-// them meet the same load of others on the machine. What the server still has to do when
-// they pause is theirs: pushes due within settles of an attack count for neither.
-func turn() time.Duration {
+// A measurement is some rounds of equal length. In the second and third quarter of each the
+// attackers attack, so that pushes without them, just before and just after, meet the same
+// load of others on the machine. The verdict is the median of the rounds' ratios: the best
+// would pass a server that is slow in most rounds, the worst would measure the machine.
+func rounds() int {
 	if hostile {
-		return 5 * time.Second
+		return 3
 	}
-	return 500 * time.Millisecond
+	return 5
 }
 
-func settles() time.Duration { return turn() * 2 / 5 }
+func round() time.Duration {
+	if hostile {
+		return 6 * time.Second
+	}
+	return 2 * time.Second
+}
+
+// settles is what the server may still have to do when the attackers pause: pushes that are
+// due so soon after an attack count as neither with nor without.
+func settles() time.Duration { return round() / 8 }
 
 // TestHostileClients: under each attack the server goes on to write good pushes, nearly as
 // fast as without, stays small, and keeps nothing of the attack when it ends.
@@ -59,10 +66,8 @@ func settles() time.Duration { return turn() * 2 / 5 }
 // bounded rate: on a machine where they share two cores with the server, an attacker that
 // takes all the CPU it can get would be measured, and not the server.
 func TestHostileClients(t *testing.T) {
-	lasts := 6 * time.Second
 	groups := [][]attack{attacks}
 	if hostile {
-		lasts = 20 * time.Second
 		groups = nil
 		for _, a := range attacks {
 			groups = append(groups, []attack{a})
@@ -72,16 +77,12 @@ func TestHostileClients(t *testing.T) {
 	bt := scripted.New(t, scripted.Options{Latency: 5 * time.Millisecond, KeysOnly: true})
 	bt.AddTable(tableName("json"), "f")
 	s := startServer(t, plainBinary(t), bt.Addr(), jsonRoutes, map[string]string{"PUSHSINK_METRICS_PORT": "0"})
-	underAttack(t, s, bt, lasts, groups)
+	underAttack(t, s, bt, groups)
 }
 
 // TestHostileTokens: the same with AUTH=oidc and tokens that are none, of others, forged, or
 // of a key that nobody knows, each of another one.
 func TestHostileTokens(t *testing.T) {
-	lasts := 6 * time.Second
-	if hostile {
-		lasts = 20 * time.Second
-	}
 	key := issuer.NewKey(t, "a")
 	issues := issuer.New(key)
 	keys := httptest.NewServer(issues)
@@ -91,7 +92,7 @@ func TestHostileTokens(t *testing.T) {
 	s := startServer(t, plainBinary(t), bt.Addr(), jsonRoutes, map[string]string{"PUSHSINK_METRICS_PORT": "0",
 		"PUSHSINK_AUTH": "oidc", "PUSHSINK_AUTH_JWKS_URL": keys.URL, "PUSHSINK_AUTH_AUDIENCES": issuer.Audience, "PUSHSINK_AUTH_EMAILS": issuer.Email})
 	began := time.Now()
-	underAttack(t, s, bt, lasts, [][]attack{tokenAttacks}, "Authorization", "Bearer "+key.Sign(t, issuer.Claims()))
+	underAttack(t, s, bt, [][]attack{tokenAttacks}, "Authorization", "Bearer "+key.Sign(t, issuer.Claims()))
 	// One at first, one for the first unknown key, then one in ten seconds at most (AUTH-06).
 	if n, most := issues.Fetches(), 3+int(time.Since(began)/(10*time.Second)); n > most {
 		t.Errorf("AUTH-06: the keys were fetched %d times, want at most %d", n, most)
@@ -100,12 +101,12 @@ func TestHostileTokens(t *testing.T) {
 
 // underAttack holds the server to its bounds under each group of attacks. headers are those of
 // good pushes.
-func underAttack(t *testing.T, s *server, bt *scripted.Server, lasts time.Duration, groups [][]attack, headers ...string) {
+func underAttack(t *testing.T, s *server, bt *scripted.Server, groups [][]attack, headers ...string) {
 	t.Helper()
 	metrics := metricsURL(t, s)
 	good := &goodPushes{t: t, url: s.URL, stored: func(id string) bool { return bt.Has(tableName("json"), id) },
 		clients: []*http.Client{newClient(t), newH2Client(t)}, headers: headers}
-	good.during(time.Second, func(time.Duration) bool { return false }) // connections, and the first pages of everything
+	good.send(time.Second) // connections, and the first pages of everything
 	good.quiet()
 	idle := readGauges(t, metrics)
 
@@ -116,26 +117,14 @@ func underAttack(t *testing.T, s *server, bt *scripted.Server, lasts time.Durati
 		}
 		t.Run(name, func(t *testing.T) {
 			good.t = t
-			var with, without time.Duration
-			ratio := 0.0
-			for round := range rounds {
-				busy := metricFloat(t, metrics, "process_cpu_seconds_total")
-				a := startAttack(t, s.URL, group, lasts)
-				beside, alone := good.during(lasts, attackersTurn)
-				a.end(t)
-				busy = metricFloat(t, metrics, "process_cpu_seconds_total") - busy
-				with, without = p99(beside), p99(alone)
-				ratio = float64(with) / float64(without)
-				t.Logf("round %d: p99 of %d pushes beside the attack %v, of %d without %v: %.2f times; server: CPU %.1f s in %v, peak RSS %d MiB; %v",
-					round+1, len(beside), with.Round(10*time.Microsecond), len(alone), without.Round(10*time.Microsecond), ratio,
-					busy, lasts, memory(t, s, "VmHWM")>>20, a.summary())
-				if ratio <= worseBy {
-					break
-				}
-			}
-			if ratio > worseBy {
-				t.Errorf("good pushes have a p99 of %v, %.1f times that without the attack, at best", with, ratio)
-			}
+			busy := metricFloat(t, metrics, "process_cpu_seconds_total")
+			a := startAttack(t, s.URL, group, time.Duration(rounds())*round())
+			m := good.measure()
+			a.end(t)
+			busy = metricFloat(t, metrics, "process_cpu_seconds_total") - busy
+			t.Logf("p99 of pushes beside the attack %v, without %v: %.2f times in the median of %.2f; server: CPU %.1f s, peak RSS %d MiB; %v",
+				m.beside, m.alone, m.median(), m.ratios(), busy, memory(t, s, "VmHWM")>>20, a.summary())
+			m.judge(t)
 			if peak := memory(t, s, "VmHWM"); peak > hostileRSS {
 				t.Errorf("peak RSS %d MiB, want at most %d", peak>>20, hostileRSS>>20)
 			}
@@ -162,9 +151,63 @@ type goodPushes struct {
 	sent    int
 }
 
-// during sends for so long and gives what the pushes took that were due while attacking says
-// so, and those well before and after. A push that has to wait for its turn is late.
-func (g *goodPushes) during(d time.Duration, attacking func(since time.Duration) bool) (beside, alone []time.Duration) {
+// measured are the p99 of good pushes beside the attack and without it, of each round.
+type measured struct{ beside, alone []time.Duration }
+
+func (m measured) ratios() []float64 {
+	r := make([]float64, len(m.alone))
+	for i := range r {
+		r[i] = float64(m.beside[i]) / float64(m.alone[i])
+	}
+	return r
+}
+
+func (m measured) median() float64 {
+	r := slices.Sorted(slices.Values(m.ratios()))
+	return r[len(r)/2]
+}
+
+// judge fails when the median is past worseBy. The short form runs beside other tests. Where
+// the p99 without any attack is itself no steady figure, twice what it was in another round
+// or more, a ratio of two such figures says as little about the server: there only ten times
+// is a failure. The full form has the machine for itself and no such excuse.
+func (m measured) judge(t testing.TB) {
+	t.Helper()
+	steady := slices.Max(m.alone) < 2*slices.Min(m.alone)
+	most := float64(worseBy)
+	if !hostile && !steady {
+		most = 10
+		t.Logf("the p99 without the attack is between %v and %v: no more than %v times is asked for", slices.Min(m.alone), slices.Max(m.alone), most)
+	}
+	if got := m.median(); got > most {
+		t.Errorf("good pushes have a p99 that is %.1f times that without the attack, in the median of the rounds, want at most %v", got, most)
+	}
+}
+
+// measure sends for all rounds. A push counts for when it was due.
+func (g *goodPushes) measure() (m measured) {
+	g.t.Helper()
+	took := g.send(time.Duration(rounds()) * round())
+	beside, alone := make([][]time.Duration, rounds()), make([][]time.Duration, rounds())
+	for i, d := range took {
+		due := time.Duration(i) * time.Second / goodRate
+		switch in := due / round(); {
+		case attackersTurn(due):
+			beside[in] = append(beside[in], d)
+		case !attackersTurn(max(0, due-settles())):
+			alone[in] = append(alone[in], d)
+		}
+	}
+	for i := range beside {
+		m.beside = append(m.beside, p99(beside[i]).Round(10*time.Microsecond))
+		m.alone = append(m.alone, p99(alone[i]).Round(10*time.Microsecond))
+	}
+	return m
+}
+
+// send sends for so long and gives what each push took, from when it was due: a push that
+// has to wait for its turn is late.
+func (g *goodPushes) send(d time.Duration) []time.Duration {
 	g.t.Helper()
 	n := int(d.Seconds() * goodRate)
 	took := make([]time.Duration, n)
@@ -200,16 +243,7 @@ func (g *goodPushes) during(d time.Duration, attacking func(since time.Duration)
 	if sum > n/50 {
 		g.t.Errorf("%d of %d good pushes were not written: %v", sum, n, refused)
 	}
-	for i, d := range took {
-		due := time.Duration(i) * time.Second / goodRate
-		switch {
-		case attacking(due):
-			beside = append(beside, d)
-		case due < settles() || !attacking(due-settles()):
-			alone = append(alone, d)
-		}
-	}
-	return beside, alone
+	return took
 }
 
 // quiet ends the connections that no push uses.
@@ -301,7 +335,7 @@ type attackers struct {
 	counts  map[string]map[string]int // by attack and outcome
 }
 
-// startAttack returns when the attackers begin their first turn, which is a pause.
+// startAttack returns when the attackers begin their first round, which begins with a pause.
 func startAttack(t testing.TB, url string, group []attack, lasts time.Duration) *attackers {
 	t.Helper()
 	self, err := os.Executable()
@@ -340,8 +374,11 @@ func startAttack(t testing.TB, url string, group []attack, lasts time.Duration) 
 	return a
 }
 
-// attackersTurn says whose turn it is, so long after the attack began.
-func attackersTurn(since time.Duration) bool { return since/turn()%2 == 1 }
+// attackersTurn says whose turn it is, so long after the first round began.
+func attackersTurn(since time.Duration) bool {
+	in := since % round()
+	return in >= round()/4 && in < round()*3/4
+}
 
 // startedWriter closes started with the first byte.
 type startedWriter struct {
