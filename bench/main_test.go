@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pushsink/pushsink/bench/process"
+	"github.com/pushsink/pushsink/bench/report"
 )
 
 func TestScenariosAreWhole(t *testing.T) {
@@ -85,6 +88,30 @@ func TestRefusedFlags(t *testing.T) {
 	} {
 		if err := run(t.Context(), args, io.Discard); err == nil {
 			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+// The figures of a turn stand only where the backend had what was answered, and nearly all
+// was answered.
+func TestCheckOfATurn(t *testing.T) {
+	for _, c := range []struct {
+		contender string
+		turn      report.Turn
+		fails     bool
+	}{
+		{ours, report.Turn{Requests: 1000, Answered: 1000, Written: 1000}, false},
+		{ours, report.Turn{Requests: 1000, Answered: 1000, Written: 1001}, false},
+		{ours, report.Turn{Requests: 1000, Answered: 1000, Written: 999}, true},
+		{ours, report.Turn{Requests: 1000, Answered: 1000, Written: 1000, Failed: 10}, false},
+		{ours, report.Turn{Requests: 1000, Answered: 1000, Written: 1000, Failed: 11}, true},
+		{ours, report.Turn{Failed: 1}, true},
+		{ours, report.Turn{}, true},
+		{decode, report.Turn{Requests: 1000, Answered: 1000}, false},
+	} {
+		err := check(&scenario{}, &server{name: c.contender, Process: &process.Process{}}, c.turn)
+		if (err != nil) != c.fails {
+			t.Errorf("%s %+v: %v", c.contender, c.turn, err)
 		}
 	}
 }

@@ -81,13 +81,13 @@ func (r *runner) turn(s *scenario, x *server, backend *store) (t report.Turn, er
 	if err != nil {
 		return t, err
 	}
-	rate, answered := s.rate, int64(0)
+	rate := s.rate
+	most := &load.Result{}
 	if s.share > 0 {
-		most, err := r.most(s, x)
-		if err != nil {
+		if most, err = r.most(s, x); err != nil {
 			return t, err
 		}
-		rate, answered = s.share*most.Rate(), most.Records
+		rate = s.share * most.Rate()
 	}
 	if t, err = r.window(s, x, backend, rate); err != nil {
 		return t, err
@@ -96,18 +96,19 @@ func (r *runner) turn(s *scenario, x *server, backend *store) (t report.Turn, er
 	if err != nil {
 		return t, err
 	}
-	t.Answered += answered
+	t.Requests += most.OK
+	t.Answered += most.Records
+	t.Failed += most.Failures()
 	t.Written = after.Entries - before.Entries
 	return t, check(s, x, t)
 }
 
-// check holds what was answered against what the backend had.
+// check holds what was answered against what the backend had. A few requests may fail where
+// something else stalls the machine, and are shown; of more, the figures say nothing.
 func check(s *scenario, x *server, t report.Turn) error {
 	switch {
-	case t.Failed > 0:
-		return fmt.Errorf("%s, %s: %d requests failed\n%s", s.id, x.name, t.Failed, x.Output())
-	case t.Answered == 0:
-		return fmt.Errorf("%s, %s: no request was answered", s.id, x.name)
+	case t.Requests == 0 || t.Failed > t.Requests/100:
+		return fmt.Errorf("%s, %s: %d requests were answered 2xx and %d were not\n%s", s.id, x.name, t.Requests, t.Failed, x.Output())
 	case t.Written < t.Answered && x.name != decode:
 		return fmt.Errorf("%s, %s: %d records were answered 2xx, the backend had %d entries", s.id, x.name, t.Answered, t.Written)
 	}
@@ -132,10 +133,10 @@ func (r *runner) most(s *scenario, x *server) (*load.Result, error) {
 	}
 	result, err := run.Wait()
 	r.seq = result.NextSeq
-	if err == nil && result.Failures() > 0 {
-		err = fmt.Errorf("%s, %s: requests failed: %v", s.id, x.name, result.Failed)
+	if err != nil {
+		return nil, fmt.Errorf("%s, %s: %w\n%s", s.id, x.name, err, x.Output())
 	}
-	return result, err
+	return result, nil
 }
 
 // window makes load and measures.

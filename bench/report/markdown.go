@@ -140,7 +140,7 @@ func (p *page) scenario(s *Scenario) {
 	p.line("|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, row := range s.Rows {
 		cell := func(of func(Turn) float64) string { return show(row.Turns, of) }
-		p.line("| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |", row.Contender,
+		p.line("| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |", row.label(),
 			cell(func(t Turn) float64 { return t.Rate }),
 			cell(func(t Turn) float64 { return t.CPU }),
 			cell(func(t Turn) float64 { return t.Allocs }),
@@ -157,6 +157,18 @@ func (p *page) scenario(s *Scenario) {
 		p.line("%d records were answered 2xx; the backend had %d entries. %d requests failed.", answered, written, failed)
 		p.line("")
 	}
+}
+
+// label is the contender, and how many requests it did not answer 2xx, if any.
+func (r *Row) label() string {
+	var failed int64
+	for _, t := range r.Turns {
+		failed += t.Failed
+	}
+	if failed == 0 {
+		return r.Contender
+	}
+	return fmt.Sprintf("%s (%d failed)", r.Contender, failed)
 }
 
 func (s *Scenario) totals() (answered, written, failed int64) {

@@ -36,7 +36,7 @@ func example() *Results {
 			},
 			{
 				ID: "ceiling", Title: "nothing to compare", Loop: "Closed loop",
-				Rows: []Row{{"client-ceiling", []Turn{{Rate: 123456, CPU: 7.5, Batch: 100}}}},
+				Rows: []Row{{"client-ceiling", []Turn{{Rate: 123456, CPU: 7.5, Batch: 100, Failed: 3}}}},
 			},
 		},
 		Starts: []Start{
