@@ -175,9 +175,11 @@ func (m measured) judge(t testing.TB) {
 	t.Helper()
 	steady := slices.Max(m.alone) < 2*slices.Min(m.alone)
 	most := float64(worseBy)
-	if !hostile && !steady {
-		most = 10
-		t.Logf("the p99 without the attack is between %v and %v: no more than %v times is asked for", slices.Min(m.alone), slices.Max(m.alone), most)
+	if !steady {
+		if !hostile {
+			most = 10
+		}
+		t.Logf("the machine did other things: the p99 without the attack is between %v and %v; at most %v times is asked for", slices.Min(m.alone), slices.Max(m.alone), most)
 	}
 	if got := m.median(); got > most {
 		t.Errorf("good pushes have a p99 that is %.1f times that without the attack, in the median of the rounds, want at most %v", got, most)
