@@ -37,10 +37,21 @@ func (d *protobufDecoder) unmarshal(data []byte, m protoreflect.Message) *Error 
 	// No extensions: like every field that the descriptor set does not have, they are
 	// passed over.
 	options := proto.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true, Resolver: new(protoregistry.Types)}
-	if err := options.Unmarshal(data, m.Interface()); err != nil {
+	if err := unmarshalled(options, data, m.Interface()); err != nil {
 		return undecodable(d.b.pointer(), "the message %s: a field is not UTF-8, or its length or type is wrong", name)
 	}
 	return nil
+}
+
+// unmarshalled turns a panic of the library into an error. It panics where a map's entry has
+// its key twice, the second time with another wire type (v1.36.12).
+func unmarshalled(o proto.UnmarshalOptions, data []byte, m proto.Message) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the decoder panicked with a %T", p)
+		}
+	}()
+	return o.Unmarshal(data, m)
 }
 
 // measure walks the wire form of a message and bounds what it holds.
