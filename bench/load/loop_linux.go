@@ -19,17 +19,19 @@ type loop struct {
 	epoll, timer int
 	server       *unix.SockaddrInet4
 	conns        []conn
-	free         []int           // connections of the open loop without a request, last used on top
-	backlog      []time.Duration // when the requests that found none were to be sent
-	waiting      int             // of backlog, from here on
-	open         int             // requests without an answer
-	seq          int64
-	start        time.Time
-	rand         *rand.Rand
-	next         time.Duration // when the next request of the open loop is to be sent
-	armed        time.Duration // what the timer is set to
-	phase        phase
-	windowBegan  time.Time
+	// free are the connections of the open loop without a request. The one that was used
+	// longest ago is first: servers close connections on which no request comes soon.
+	free        []int
+	backlog     []time.Duration // when the requests that found none were to be sent
+	waiting     int             // of backlog, from here on
+	open        int             // requests without an answer
+	seq         int64
+	start       time.Time
+	rand        *rand.Rand
+	next        time.Duration // when the next request of the open loop is to be sent
+	armed       time.Duration // what the timer is set to
+	phase       phase
+	windowBegan time.Time
 }
 
 type phase int
@@ -85,7 +87,7 @@ func (l *loop) connect() (err error) {
 		if err := l.dial(i); err != nil {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
-		l.free = append(l.free, l.o.Connections-1-i)
+		l.free = append(l.free, i)
 	}
 	return nil
 }
@@ -219,9 +221,9 @@ func (l *loop) arm(due time.Duration) error {
 
 // dispatch sends the request that is due on a free connection, or keeps it.
 func (l *loop) dispatch(due time.Duration) error {
-	if n := len(l.free); n > 0 {
-		i := l.free[n-1]
-		l.free = l.free[:n-1]
+	if len(l.free) > 0 {
+		i := l.free[0]
+		l.free = l.free[1:]
 		return l.send(i, due)
 	}
 	l.backlog = append(l.backlog, due)
