@@ -70,7 +70,7 @@ var attacks = []attack{
 	{"window updates", 4, 5, overH2(windowUpdates), []string{closed}},
 	{"empty data", 4, 5, overH2(emptyData), []string{closed}},
 	{"endless header blocks", 4, 5, overH2(continuations), []string{closed}},
-	{"streams that are never ended", 4, 2, overH2(openStreams), []string{closed}},
+	{"streams that are never ended", 4, 1, overH2(openStreams), []string{closed}},
 }
 
 // tokenAttacks are for a server that wants tokens.

@@ -167,19 +167,14 @@ func (m measured) median() float64 {
 	return r[len(r)/2]
 }
 
-// judge fails when the median is past worseBy. The short form runs beside other tests. Where
-// the p99 without any attack is itself no steady figure, twice what it was in another round
-// or more, a ratio of two such figures says as little about the server: there only ten times
-// is a failure. The full form has the machine for itself and no such excuse.
+// judge fails when the median is past worseBy, in the full form, which has the machine for
+// itself. The short form runs beside the tests of other packages, whose load comes and goes
+// within a round: it finds what stops good pushes, ten times, and not what slows them.
 func (m measured) judge(t testing.TB) {
 	t.Helper()
-	steady := slices.Max(m.alone) < 2*slices.Min(m.alone)
-	most := float64(worseBy)
-	if !steady {
-		if !hostile {
-			most = 10
-		}
-		t.Logf("the machine did other things: the p99 without the attack is between %v and %v; at most %v times is asked for", slices.Min(m.alone), slices.Max(m.alone), most)
+	most := 10.0
+	if hostile {
+		most = worseBy
 	}
 	if got := m.median(); got > most {
 		t.Errorf("good pushes have a p99 that is %.1f times that without the attack, in the median of the rounds, want at most %v", got, most)
