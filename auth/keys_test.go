@@ -292,6 +292,7 @@ func TestWaitIsBounded(t *testing.T) {
 		}
 		// The fetch went on, for those who come later.
 		time.Sleep(2 * time.Second)
+		synctest.Wait() // and was reported
 		want(t, "after the fetch", v.Verify(t.Context(), a.Sign(t, issuer.Claims())), "")
 		i.Delay(2 * time.Second)
 		want(t, "an unknown key, not looked for to the end", v.Verify(t.Context(), issuer.NewStray("b")), auth.Unavailable)
