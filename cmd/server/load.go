@@ -38,9 +38,8 @@ type settings struct {
 	PubSubEmulator string
 	// OTel are the OTEL_ variables.
 	OTel otelOptions
-	// MemoryLimit and GarbagePercent are GOMEMLIMIT and GOGC, which the runtime obeys by
-	// itself.
-	MemoryLimit, GarbagePercent string
+	// MemoryLimit is GOMEMLIMIT, which the runtime obeys by itself.
+	MemoryLimit string
 	// Warnings name settings that are harmless and useless, or allowed and risky.
 	Warnings []string
 	// compiled are the routes, once configure has them.
@@ -168,7 +167,7 @@ func read(environ []string) (*settings, configError) {
 	s.BigtableEmulator = env["BIGTABLE_EMULATOR_HOST"]
 	s.SpannerEmulator = env["SPANNER_EMULATOR_HOST"]
 	s.PubSubEmulator = env["PUBSUB_EMULATOR_HOST"]
-	s.MemoryLimit, s.GarbagePercent = env["GOMEMLIMIT"], env["GOGC"]
+	s.MemoryLimit = env["GOMEMLIMIT"]
 	s.Dev = s.Service == "" && !s.has("ROUTES_FILE") && !s.has("BIGTABLE_PROJECT") && !s.has("BIGTABLE_INSTANCE") && !s.has("SPANNER_DATABASE")
 	s.Port = 8080
 	if text := env["PORT"]; text != "" {

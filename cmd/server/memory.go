@@ -29,19 +29,11 @@ func (s *settings) memoryLimit(k sinks) int64 {
 	return limit
 }
 
-// garbage is how much garbage the heap may hold, in percent of what is live. What is live
-// between two collections is small, a few KiB a connection: at the runtime's default of 100
-// it is marked so often that a push cost a tenth more CPU, and at 400 no less than at 200.
-const garbage = 200
-
-// limitMemory sets the runtime's soft limit, unless GOMEMLIMIT has set it, and below it lets
-// garbage wait longer, unless GOGC says how long.
+// limitMemory sets the runtime's soft limit, unless GOMEMLIMIT has set it. GOGC stays at its
+// default of 100: 200 saved 7 % of the CPU of a push at 256 connections and nothing at 1000,
+// where it took a third more memory.
 func (s *settings) limitMemory(k sinks) {
-	limit := s.memoryLimit(k)
-	if limit > 0 && s.MemoryLimit == "" {
+	if limit := s.memoryLimit(k); limit > 0 && s.MemoryLimit == "" {
 		debug.SetMemoryLimit(limit)
-	}
-	if (limit > 0 || s.MemoryLimit != "") && s.GarbagePercent == "" {
-		debug.SetGCPercent(garbage)
 	}
 }
