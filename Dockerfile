@@ -8,8 +8,8 @@
 FROM golang:1.26.8-bookworm AS build
 WORKDIR /src
 COPY . .
-# Where modules come from; a build without a network sets it to off or to file://….
-ARG GOPROXY=https://proxy.golang.org,direct
+# Where modules come from, Go's own default if not given; a build without a network sets it to off or to file://….
+ARG GOPROXY
 # What server -version and the logs say.
 ARG VERSION=devel
 # The caches are mounts: they make a second build short and are in no layer. There is no
