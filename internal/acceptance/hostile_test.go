@@ -34,7 +34,7 @@ const (
 	// goodRate is how many good pushes a second go beside it, whatever their answers take.
 	goodRate = 200
 	// together is the part of its rate that each attack has where all go at once.
-	together = 0.15
+	together = 0.05
 )
 
 // A measurement is some rounds of equal length. In the second and third quarter of each the
@@ -169,10 +169,10 @@ func (m measured) median() float64 {
 
 // judge fails when the median is past worseBy, in the full form, which has the machine for
 // itself. The short form runs beside the tests of other packages, whose load comes and goes
-// within a round: it finds what stops good pushes, ten times, and not what slows them.
+// within a round: it finds what stops good pushes, twenty times, and not what slows them.
 func (m measured) judge(t testing.TB) {
 	t.Helper()
-	most := 10.0
+	most := 20.0
 	if hostile {
 		most = worseBy
 	}
