@@ -75,3 +75,27 @@ func TestSubmitUntilContext(t *testing.T) {
 		wantIs(t, "after its caller left", gone.Wait()[0], sink.Undecided, sink.ErrWithdrawn)
 	})
 }
+
+// Without any time to wait, a call is refused before SubmitUntil returns, and tells so: the
+// reader of a stream stops there.
+func TestSubmitUntilOverloadedAtOnce(t *testing.T) {
+	inBubble(t, func(o *sink.Options, b *sinktest.Backend) {
+		b.Latency, o.MaxInFlightEntries, o.AdmissionTimeout = 100*ms, 1, 0
+	}, func(r *rig) {
+		ctx := context.Background()
+		first := r.w.SubmitUntil(ctx, time.Time{}, r.entries(0, 1))
+		second := r.w.SubmitUntil(ctx, time.Time{}, r.entries(1, 3))
+		for _, c := range []struct {
+			tk   *sink.Ticket
+			want bool
+		}{{first, false}, {second, true}} {
+			if err := c.tk.Admitted(ctx); err != nil || c.tk.Overloaded() != c.want {
+				t.Errorf("admitted: %v, overloaded: %t, want %t", err, c.tk.Overloaded(), c.want)
+			}
+		}
+		for _, o := range second.Wait() {
+			wantIs(t, "without room", o, sink.Transient, sink.ErrOverloaded)
+		}
+		wantIs(t, "the first", first.Wait()[0], sink.Applied)
+	})
+}

@@ -83,7 +83,7 @@ func (w *Writer) SubmitUntil(ctx context.Context, deadline time.Time, es []Entry
 	} else {
 		w.core.submit(now, &t.call)
 	}
-	t.in = t.call.admitted()
+	t.in = t.call.admitted() && !t.call.late // refused already where there is no time to wait
 	w.unlock(now, false)
 	return t
 }
