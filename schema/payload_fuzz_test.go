@@ -435,7 +435,10 @@ func TestPayloadsThatCost(t *testing.T) {
 		{"a thousand messages", kinds, nested(28, 1000), TooDeep},
 		{"unknown groups", kinds, append(bytes.Repeat([]byte{0xfb, 0x3e}, 9000), bytes.Repeat([]byte{0xfc, 0x3e}, 9000)...), ""},
 		{"unknown groups without bound", kinds, bytes.Repeat([]byte{0xfb, 0x3e}, 1<<20), BadJSON},
-		{"any in any", kinds, anyInAny(100), TooDeep},
+		{"any in any", kinds, anyInAny(nil, 100), TooDeep},
+		{"60 anys within one another", kinds, anyInAny(nil, 60), ""},
+		{"a million bytes in 8 anys", kinds, anyInAny(tagged(14, bytes.Repeat([]byte("a"), 1e6)), 8), ""},
+		{"a million bytes in 10 anys", kinds, anyInAny(tagged(14, bytes.Repeat([]byte("a"), 1e6)), 10), TooLarge},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			before := allocated()
@@ -456,6 +459,16 @@ func TestPayloadsThatCost(t *testing.T) {
 	if _, _, err := decoded(kinds, &Record{Data: []byte(text), Encoding: JSONEncoding}); err == nil || err.Code != TooLarge {
 		t.Errorf("200,000 messages in JSON: %v", err)
 	}
+	for depth, want := range map[int]Code{8: "", 10: TooLarge} {
+		text := `{"user_name":"` + strings.Repeat("a", 1e6) + `"}`
+		for range depth {
+			text = `{"any":` + strings.TrimSuffix(text, "}") + `,"@type":"x/pushsink.test.Kinds"}}`
+		}
+		_, _, err := decoded(kinds, &Record{Data: []byte(text), Encoding: JSONEncoding})
+		if err == nil && want != "" || err != nil && err.Code != want {
+			t.Errorf("a million bytes in %d anys in JSON: %s, want %q", depth, refused(err), want)
+		}
+	}
 }
 
 // tagged is a length-delimited field.
@@ -470,9 +483,8 @@ func tagged(number int, inner []byte) []byte {
 	return append(b, inner...)
 }
 
-// anyInAny is a message with an Any that holds one, and so on.
-func anyInAny(depth int) []byte {
-	var b []byte
+// anyInAny is a message with an Any that holds one, and so on, down to b.
+func anyInAny(b []byte, depth int) []byte {
 	for range depth {
 		b = tagged(45, append(tagged(1, []byte("x/pushsink.test.Kinds")), tagged(2, b)...))
 	}

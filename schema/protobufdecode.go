@@ -17,10 +17,32 @@ type protobufDecoder struct {
 	b *builder
 	// What the payload's wire form holds, those of an Any included.
 	values, messages int
+	// anys is how many bytes were in Anys so far, once for each that they are in; mostAnys
+	// bounds it: the library copies an Any's bytes, and keeps them while what is in it is read.
+	anys, mostAnys int
+}
+
+const (
+	// anysPerByte is how deep an Any of any size may be in others.
+	anysPerByte = 8
+	// freeAnys are bytes for which the depth does not matter.
+	freeAnys = 1 << 20
+)
+
+func (p *protobufPayload) decoder(s *state, size int) protobufDecoder {
+	return protobufDecoder{p: p, b: &s.builder, mostAnys: freeAnys + anysPerByte*size}
+}
+
+// countAny takes in n bytes of an Any.
+func (d *protobufDecoder) countAny(n int) *Error {
+	if d.anys += n; d.anys > d.mostAnys {
+		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload holds more than %d bytes in google.protobuf.Any within one another", d.mostAnys)}
+	}
+	return nil
 }
 
 func (p *protobufPayload) decodeBinary(s *state, data []byte) *Error {
-	d := protobufDecoder{p: p, b: &s.builder}
+	d := p.decoder(s, len(data))
 	m := p.message.New()
 	if err := d.unmarshal(data, m); err != nil {
 		return err
@@ -151,15 +173,28 @@ func packedValues(k protoreflect.Kind, p []byte) int {
 // decodeJSON reads ProtoJSON (https://protobuf.dev/programming-guides/json/). That the text
 // is strict JSON within all bounds is known from s.input.
 func (p *protobufPayload) decodeJSON(s *state, data []byte) *Error {
-	d := protobufDecoder{p: p, b: &s.builder}
+	d := p.decoder(s, len(data))
 	for i := range s.input.nodes {
-		if s.input.nodes[i].kind == object {
-			d.messages++
+		n := &s.input.nodes[i]
+		if n.kind != object {
+			continue
+		}
+		if d.messages++; d.messages > MaxMessages {
+			return tooManyMessages()
+		}
+		// What has a type is taken for an Any: the library reads its text once for each that
+		// it is in, to find the type.
+		first, count := n.children()
+		for j := first; j < first+count; j++ {
+			if s.input.nameOf(j) != "@type" {
+				continue
+			}
+			if err := d.countAny(int(n.end - n.start)); err != nil {
+				return err
+			}
 		}
 	}
-	if d.messages > MaxMessages {
-		return tooManyMessages()
-	}
+	d.anys = 0
 	m := p.message.New()
 	if err := p.enumNames(&s.input, s.input.root(), m.Descriptor()); err != nil {
 		return err

@@ -108,6 +108,9 @@ func (d *protobufDecoder) any(url string, data []byte) *Error {
 		}
 		return d.b.end()
 	}
+	if err := d.countAny(len(data)); err != nil {
+		return err
+	}
 	m := mt.New()
 	if err := d.unmarshal(data, m); err != nil {
 		return err
