@@ -325,9 +325,9 @@ func (h *api) observe(next http.Handler) http.Handler {
 				pattern = p
 			}
 		}
-		method := r.Method
-		if !slices.Contains(standardMethods, method) {
-			method = otherMethod
+		method := otherMethod
+		if i := slices.Index(standardMethods, r.Method); i >= 0 {
+			method = standardMethods[i] // metrics keep it, and r.Method is part of the request's whole first line
 		}
 		name := ""
 		if rt := h.routeOf(r); rt != nil {

@@ -40,13 +40,25 @@ const (
 	publisherState     = "googclient_tracestate"
 )
 
+// maxSpanText is the most bytes of an attribute's text that a caller may choose.
+const maxSpanText = 1 << 10
+
+// spanText is s as a span keeps it until it is exported: cut, and a text of its own, since s
+// may be part of a much longer one. Whoever sends a sampled traceparent is traced, let in or not.
+func spanText(s string) string {
+	if len(s) > maxSpanText {
+		s = strings.ToValidUTF8(s[:maxSpanText], "")
+	}
+	return strings.Clone(s)
+}
+
 // endSpan says what the request was and ends its span. The query is left out: it may hold
 // row keys.
 func (w *statusWriter) endSpan(r *http.Request, pattern, route, method string) {
 	target := method
 	if method == otherMethod {
 		target = "HTTP"
-		w.span.SetAttributes(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(r.Method))
+		w.span.SetAttributes(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(spanText(r.Method)))
 	} else {
 		w.span.SetAttributes(semconv.HTTPRequestMethodKey.String(method))
 	}
@@ -58,7 +70,7 @@ func (w *statusWriter) endSpan(r *http.Request, pattern, route, method string) {
 		w.span.SetAttributes(routeKey.String(route))
 	}
 	w.span.SetName(target)
-	w.span.SetAttributes(semconv.URLPath(r.URL.Path), semconv.URLScheme("http"), semconv.ServerAddress(r.Host),
+	w.span.SetAttributes(semconv.URLPath(spanText(r.URL.Path)), semconv.URLScheme("http"), semconv.ServerAddress(spanText(r.Host)),
 		semconv.NetworkProtocolVersion(protocolVersion(r)), semconv.HTTPResponseStatusCode(w.status))
 	if w.status >= http.StatusInternalServerError {
 		w.span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(w.status)))
@@ -77,7 +89,7 @@ func (w *statusWriter) abandonSpan() {
 
 func protocolVersion(r *http.Request) string {
 	if r.ProtoMajor == 1 {
-		return strings.TrimPrefix(r.Proto, "HTTP/")
+		return "1." + strconv.Itoa(r.ProtoMinor)
 	}
 	return strconv.Itoa(r.ProtoMajor)
 }
@@ -86,11 +98,11 @@ func protocolVersion(r *http.Request) string {
 // a link: it is another trace's, and a message may be delivered more than once.
 func describeMessage(span trace.Span, rec *schema.Record) {
 	if rec.ID != "" {
-		span.SetAttributes(semconv.MessagingMessageID(strings.Clone(rec.ID)))
+		span.SetAttributes(semconv.MessagingMessageID(spanText(rec.ID)))
 	}
 	if rec.Subscription != "" {
 		span.SetAttributes(semconv.MessagingSystemGCPPubSub, semconv.MessagingOperationTypeProcess,
-			semconv.MessagingDestinationSubscriptionName(strings.Clone(rec.Subscription)))
+			semconv.MessagingDestinationSubscriptionName(spanText(rec.Subscription)))
 	}
 	if rec.Attempt > 0 {
 		span.SetAttributes(semconv.MessagingGCPPubSubMessageDeliveryAttempt(rec.Attempt))

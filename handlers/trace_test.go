@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	otelcodes "go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -146,6 +148,32 @@ func TestServerSpan(t *testing.T) {
 				t.Errorf("the publisher's tracestate is %q", links[0].SpanContext.TraceState())
 			}
 		})
+	}
+}
+
+// What a caller may choose is short in a span: those of requests that were not let in wait for
+// their export, too.
+func TestSpanTextIsBounded(t *testing.T) {
+	tr := newTraced()
+	f := newFixture(t, offline, func(f *fixture) { f.config.Tracing = tr })
+	long := strings.Repeat("é", 20_000)
+	odd := f.request("POST", "/"+url.PathEscape(long), "")
+	odd.Method, odd.Host = strings.Repeat("M", 20_000), long
+	for _, c := range []struct {
+		r    *http.Request
+		keys []string
+	}{
+		{odd, []string{"url.path", "server.address", "http.request.method_original"}},
+		{f.request("POST", "/", `{"message":{"messageId":"`+long+`"},"subscription":"`+long+`"}`), []string{"messaging.message.id", "messaging.destination.subscription.name"}},
+	} {
+		c.r.Header.Set("Traceparent", callersParent)
+		f.do(c.r)
+		_, attributes := tr.only(t)
+		for _, key := range c.keys {
+			if v := attributes[key]; len(v) < maxSpanText-2 || len(v) > maxSpanText || !utf8.ValidString(v) {
+				t.Errorf("%s: %d bytes, want %d", key, len(v), maxSpanText)
+			}
+		}
 	}
 }
 
