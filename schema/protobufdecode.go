@@ -117,6 +117,9 @@ func (d *protobufDecoder) measureTo(group protowire.Number, data []byte, md prot
 		if n = protowire.ConsumeFieldValue(number, typ, data); n < 0 {
 			return nil, broken()
 		}
+		if fd != nil && typ != wireType(fd.Kind()) && !(typ == protowire.BytesType && fd.IsList()) {
+			return nil, undecodable("", "the message %s: field %s is of another type", md.FullName(), fd.Name())
+		}
 		field := data[:n]
 		data = data[n:]
 		if fd == nil || typ != protowire.BytesType {
@@ -138,6 +141,24 @@ func (d *protobufDecoder) measureTo(group protowire.Number, data []byte, md prot
 		return nil, broken()
 	}
 	return nil, nil
+}
+
+// wireType is how a value of kind k is on the wire. A field in another form, which only a sender
+// with a contradicting schema writes, is refused: the library takes it for an unknown one, and a
+// zero would be written in its place.
+func wireType(k protoreflect.Kind) protowire.Type {
+	switch k {
+	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind:
+		return protowire.BytesType
+	case protoreflect.GroupKind:
+		return protowire.StartGroupType
+	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.FloatKind:
+		return protowire.Fixed32Type
+	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind, protoreflect.DoubleKind:
+		return protowire.Fixed64Type
+	default:
+		return protowire.VarintType
+	}
 }
 
 func (d *protobufDecoder) count(values int) *Error {
