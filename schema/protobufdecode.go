@@ -59,21 +59,21 @@ func (d *protobufDecoder) unmarshal(data []byte, m protoreflect.Message) *Error 
 	// No extensions: like every field that the descriptor set does not have, they are
 	// passed over.
 	options := proto.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true, Resolver: new(protoregistry.Types)}
-	if err := unmarshalled(options, data, m.Interface()); err != nil {
+	if err := guarding(func() error { return options.Unmarshal(data, m.Interface()) }); err != nil {
 		return undecodable(d.b.pointer(), "the message %s: a field is not UTF-8, or its length or type is wrong", name)
 	}
 	return nil
 }
 
-// unmarshalled turns a panic of the library into an error. It panics where a map's entry has
-// its key twice, the second time with another wire type (v1.36.12).
-func unmarshalled(o proto.UnmarshalOptions, data []byte, m proto.Message) (err error) {
+// guarding turns a panic of the library into an error. It panics where a map's entry has its
+// key twice, the second time with another wire type (v1.36.12).
+func guarding(unmarshal func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the decoder panicked with a %T", p)
 		}
 	}()
-	return o.Unmarshal(data, m)
+	return unmarshal()
 }
 
 // measure walks the wire form of a message and bounds what it holds.
@@ -223,7 +223,7 @@ func (p *protobufPayload) decodeJSON(s *state, data []byte) *Error {
 	// Unknown members are passed over like unknown fields of the binary form: a sender
 	// may have a newer schema.
 	options := protojson.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true, Resolver: p.types}
-	if err := options.Unmarshal(data, m.Interface()); err != nil {
+	if err := guarding(func() error { return options.Unmarshal(data, m.Interface()) }); err != nil {
 		return undecodable("", "the JSON of %s%s", m.Descriptor().FullName(), placeOf(err, data))
 	}
 	return d.message(m)

@@ -71,13 +71,11 @@ func (d *protobufDecoder) entries(fd protoreflect.FieldDescriptor, m protoreflec
 	})
 	slices.SortFunc(keys, func(a, b protoreflect.MapKey) int {
 		switch a.Interface().(type) {
-		case string:
-			return strings.Compare(a.String(), b.String())
 		case int32, int64:
 			return cmp.Compare(a.Int(), b.Int())
 		case uint32, uint64:
 			return cmp.Compare(a.Uint(), b.Uint())
-		default: // bool
+		default: // string, bool
 			return strings.Compare(a.String(), b.String())
 		}
 	})

@@ -278,11 +278,14 @@ func (w *Writer) write(r *request) (work, bool) {
 		outs = w.backend.Write(traced, r.lane.dest, r.batch)
 		slow = undecidedByTimeout(ctx, outs)
 	})
-	if w.o.Observer != nil {
-		guard(func() { w.o.Observer.Request(summary(r, outs, broken)) })
-	}
-	if end != nil {
-		guard(func() { end(summary(r, outs, broken)) })
+	if w.o.Observer != nil || end != nil {
+		stats := summary(r, outs, broken)
+		if w.o.Observer != nil {
+			guard(func() { w.o.Observer.Request(stats) })
+		}
+		if end != nil {
+			guard(func() { end(stats) })
+		}
 	}
 	clear(r.batch)
 	return w.done(func(now time.Time) { w.core.wrote(now, r, outs, broken, slow) })

@@ -44,7 +44,7 @@ func newBuilder(t *testing.T) *builder {
 }
 
 // cache makes the host's Go cache the one that a cache mount of the Dockerfile has. Its
-// modules are all there (GOPROXY=off), and what it compiled need not be compiled again.
+// modules are all there, since the build asks nobody for any, and what it compiled need not be compiled again.
 func (b *builder) cache(target, dir string) {
 	b.t.Helper()
 	at := filepath.Join(b.dir, "buildah-cache", target) // buildah's place for them under TMPDIR
