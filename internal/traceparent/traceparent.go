@@ -106,10 +106,15 @@ func of(id trace.TraceID, span trace.SpanID, flags byte) trace.SpanContext {
 	})
 }
 
-// WithState adds the vendors' entries of a W3C tracestate; one that cannot be read is left
-// out, as the standard wants.
+// maxState is the longest tracestate, in bytes, that is passed on: as much as everybody
+// should, https://www.w3.org/TR/trace-context/#tracestate-limits. A span keeps it until it is
+// exported, whoever sent it.
+const maxState = 512
+
+// WithState adds the vendors' entries of a W3C tracestate; one that cannot be read or is
+// longer than maxState is left out, as the standard allows.
 func WithState(sc trace.SpanContext, tracestate string) trace.SpanContext {
-	if tracestate == "" {
+	if tracestate == "" || len(tracestate) > maxState {
 		return sc
 	}
 	state, err := trace.ParseTraceState(tracestate)

@@ -109,7 +109,8 @@ func TestFromHeader(t *testing.T) {
 }
 
 func TestWithState(t *testing.T) {
-	for state, want := range map[string]string{"": "", "a=1,b=2": "a=1,b=2", "===": ""} {
+	longest := "a=" + strings.Repeat("x", 253) + ",b=" + strings.Repeat("y", 254)
+	for state, want := range map[string]string{"": "", "a=1,b=2": "a=1,b=2", "===": "", longest: longest, longest + "y": ""} {
 		if got := WithState(Parse(sampled), state).TraceState().String(); got != want {
 			t.Errorf("%q: %q, want %q", state, got, want)
 		}
