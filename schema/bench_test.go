@@ -65,16 +65,62 @@ bigtable:
 func BenchmarkApply(b *testing.B) {
 	for _, name := range []string{"plain", "template", "cel", "functions", "all", "comprehension", "spanner"} {
 		b.Run(name, func(b *testing.B) {
-			r := compileOne(b, benchRoutes[name])
-			rec := jsonRecord(benchRecord)
-			b.SetBytes(int64(len(rec.Data)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := r.Mapping.Apply(rec); err != nil {
-					b.Fatal(err)
-				}
-			}
+			benchmarkApply(b, compileOne(b, benchRoutes[name]).Mapping, jsonRecord(benchRecord))
 		})
+	}
+}
+
+// readingRecord and readingRoutes are what bench/ sends: 500 bytes, five cells or eight
+// columns.
+const readingRecord = `{"device":"sensor-0042","seq":100000000000,"ts":"2026-11-30T08:00:00.123Z","temp":21.375,"humidity":0.4825,` +
+	`"pressure":1013.25,"state":"running","note":"after the filter was changed","site":{"name":"eu-west-1","floor":3,"room":"b-17"},` +
+	`"firmware":{"version":"4.2.1","build":20260102},"history":[20.5,20.75,21.0,21.125,21.25],"ok":true,` +
+	`"source":"gateway-7","signal":-71,"battery":88,"owner":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx` +
+	`xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}`
+
+var readingRoutes = map[string]string{
+	"bigtable": `bigtable:
+  table: readings
+  rowKey: "{data.device}#{data.seq}"
+  timestamp: timestamp(data.ts)
+  set:
+    - {family: m, column: temp, value: data.temp, as: float64}
+    - {family: m, column: humidity, value: data.humidity, as: float64}
+    - {family: m, column: pressure, value: data.pressure, as: float64}
+    - {family: m, column: state, value: data.state, as: string}
+    - {family: m, column: note, value: data.note, as: string}`,
+	"spanner": `spanner:
+  database: projects/bench/instances/bench/databases/bench
+  table: Readings
+  columns: {Device: data.device, Seq: data.seq, Ts: data.ts, Temp: data.temp, Humidity: data.humidity, Pressure: data.pressure, State: data.state, Note: data.note}`,
+}
+
+func BenchmarkReading(b *testing.B) {
+	for _, sink := range []string{"bigtable", "spanner"} {
+		b.Run(sink, func(b *testing.B) {
+			benchmarkApply(b, compileOne(b, readingRoutes[sink]).Mapping, jsonRecord(readingRecord))
+		})
+	}
+}
+
+// BenchmarkEarthquake maps the first of the real records: 16 cells, four of them by
+// expressions.
+func BenchmarkEarthquake(b *testing.B) {
+	routes, err := CompileWith("earthquakes.yaml", []byte(schemaFile(b, "earthquakes.yaml")), schemaFiles)
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchmarkApply(b, routes.List[0].Mapping, &Record{Data: quakes(b)[0]})
+}
+
+func benchmarkApply(b *testing.B, m *Mapping, rec *Record) {
+	b.Helper()
+	b.SetBytes(int64(len(rec.Data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := m.Apply(rec); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

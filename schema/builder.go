@@ -289,31 +289,13 @@ func (b *builder) inYears(t time.Time) *Error {
 // unique finds a key that the innermost object has twice.
 func (b *builder) unique() *Error {
 	members := b.stack[b.open[len(b.open)-1].base:]
-	of := func(n *node) string { return alias(b.text[n.name:n.stop]) }
-	twice := -1
-	if len(members) < indexedMembers {
-		for i := range members {
-			for j := range i {
-				if of(&members[i]) == of(&members[j]) {
-					twice = i
-				}
-			}
-		}
-	} else {
-		seen := make(map[string]struct{}, len(members))
-		for i := range members {
-			name := of(&members[i])
-			if _, ok := seen[name]; ok {
-				twice = i
-			}
-			seen[name] = struct{}{}
-		}
-	}
+	twice := duplicate(b.text, members)
 	if twice < 0 {
 		return nil
 	}
 	n := &members[twice]
-	return &Error{Code: BadJSON, Pointer: b.parent() + "/" + pointerToken(unquote(of(n), n.nameEsc)), Detail: "payload has a duplicate key"}
+	name := unquote(string(b.text[n.name:n.stop]), n.nameEsc)
+	return &Error{Code: BadJSON, Pointer: b.parent() + "/" + pointerToken(name), Detail: "payload has a duplicate key"}
 }
 
 // pointer is the JSON pointer of the value that is being built.

@@ -46,7 +46,16 @@ func (t *tree) decode(data []byte) *Error {
 	} else {
 		t.src = alias(data)
 	}
-	t.nodes, t.stack, t.open, t.index = t.nodes[:0], t.stack[:0], t.open[:0], nil
+	t.index = nil
+	if t.scan(data) {
+		return nil
+	}
+	return t.read(data)
+}
+
+// read is decode by jsontext, a token at a time.
+func (t *tree) read(data []byte) *Error {
+	t.nodes, t.stack, t.open = t.nodes[:0], t.stack[:0], t.open[:0]
 	t.buf = *bytes.NewBuffer(data)
 	if t.dec == nil {
 		t.dec = jsontext.NewDecoder(&t.buf)

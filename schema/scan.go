@@ -1,0 +1,263 @@
+package schema
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// scanner makes a tree of JSON in one pass, in a third of the time that it takes to ask
+// jsontext for one token after another. It only ever says yes: what it does not know to be
+// valid, within MaxDepth and MaxValues, it leaves to jsontext, which finds every error.
+type scanner struct {
+	data  []byte
+	nodes []node
+	stack []node // finished values whose parent is still open
+}
+
+// scan fills t; false = jsontext has to look at data.
+func (t *tree) scan(data []byte) bool {
+	s := scanner{data: data, nodes: t.nodes[:0], stack: t.stack[:0]}
+	var root node
+	at, _ := s.next(0)
+	at = s.value(&root, at, 0)
+	t.nodes, t.stack = append(s.nodes, root), s.stack[:0]
+	if at < 0 || len(t.nodes) > MaxValues {
+		return false
+	}
+	at, _ = s.next(at)
+	return at == len(data)
+}
+
+// next skips white space. The byte is 0, which begins nothing, behind the last one.
+func (s *scanner) next(at int) (int, byte) {
+	for ; at < len(s.data); at++ {
+		if c := s.data[at]; c > ' ' || c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+			return at, c
+		}
+	}
+	return at, 0
+}
+
+// value reads the value at data[at] into n, and gives the index behind it, or -1. depth is
+// how many lists and objects are open.
+func (s *scanner) value(n *node, at, depth int) int {
+	if at >= len(s.data) {
+		return -1
+	}
+	start := at
+	switch c := s.data[at]; c {
+	case '"':
+		n.kind = text
+		at, n.escaped = s.text(at)
+	case '{', '[':
+		at = s.items(n, at, depth)
+	case 't':
+		n.kind, n.bits = boolean, 1
+		at = s.word(at, "true")
+	case 'f':
+		n.kind = boolean
+		at = s.word(at, "false")
+	case 'n':
+		n.kind = null
+		at = s.word(at, "null")
+	default:
+		at = s.number(n, at)
+	}
+	n.start, n.end = uint32(start), uint32(at)
+	return at
+}
+
+func (s *scanner) word(at int, word string) int {
+	if end := at + len(word); end <= len(s.data) && string(s.data[at:end]) == word {
+		return end
+	}
+	return -1
+}
+
+// items reads a list or an object.
+func (s *scanner) items(n *node, at, depth int) int {
+	n.kind = list
+	end := byte(']')
+	if s.data[at] == '{' {
+		n.kind, end = object, '}'
+	}
+	if depth == MaxDepth {
+		return -1
+	}
+	base := len(s.stack)
+	var item node // not in the loop, where it would go to the heap
+	at, c := s.next(at + 1)
+	for c != end {
+		if len(s.stack) > base {
+			if c != ',' {
+				return -1
+			}
+			at, c = s.next(at + 1)
+		}
+		item = node{}
+		if n.kind == object {
+			if c != '"' {
+				return -1
+			}
+			stop, escaped := s.text(at)
+			if stop < 0 || escaped { // names are compared as they stand
+				return -1
+			}
+			item.name, item.stop = uint32(at), uint32(stop)
+			if at, c = s.next(stop); c != ':' {
+				return -1
+			}
+			at, _ = s.next(at + 1)
+		}
+		if at = s.value(&item, at, depth+1); at < 0 {
+			return -1
+		}
+		s.stack = append(s.stack, item)
+		if len(s.nodes)+len(s.stack) > MaxValues {
+			return -1
+		}
+		at, c = s.next(at)
+	}
+	items := s.stack[base:]
+	if n.kind == object && duplicate(s.data, items) >= 0 {
+		return -1
+	}
+	n.bits = uint64(len(s.nodes))<<32 | uint64(len(items))
+	s.nodes = append(s.nodes, items...)
+	s.stack = s.stack[:base]
+	return at + 1
+}
+
+// text reads a string.
+func (s *scanner) text(start int) (end int, escaped bool) {
+	data, ascii := s.data, true
+	for i := start + 1; ; i++ {
+		for i+8 <= len(data) {
+			m := special(binary.LittleEndian.Uint64(data[i:]))
+			if m != 0 {
+				i += bits.TrailingZeros64(m) / 8
+				break
+			}
+			i += 8
+		}
+		if i >= len(data) {
+			return -1, false
+		}
+		switch c := data[i]; {
+		case c == '"':
+			end = i + 1
+			ok := ascii && !escaped || !escaped && utf8.Valid(data[start:end]) || escaped && jsontext.Value(data[start:end]).IsValid()
+			if !ok {
+				return -1, false
+			}
+			return end, escaped
+		case c == '\\':
+			escaped = true
+			i++
+		case c < ' ':
+			return -1, false
+		case c >= utf8.RuneSelf:
+			ascii = false
+		}
+	}
+}
+
+// special has the highest bit set of the lowest byte of w that does not simply stand for
+// itself in a string: a quote, a backslash, a control character, a part of a longer
+// character. What it says of higher bytes means nothing.
+func special(w uint64) uint64 {
+	const ones = 0x0101010101010101
+	return (w | (w - ones*' ') | ((w ^ ones*'"') - ones) | ((w ^ ones*'\\') - ones)) & (ones << 7)
+}
+
+// number reads a number.
+func (s *scanner) number(n *node, start int) int {
+	at := start
+	neg := s.data[at] == '-'
+	if neg {
+		at++
+	}
+	first, mag := at, uint64(0)
+	for ; at < len(s.data) && s.data[at]-'0' <= 9; at++ {
+		mag = mag*10 + uint64(s.data[at]-'0')
+	}
+	count := at - first
+	if count == 0 || count > 1 && s.data[first] == '0' {
+		return -1
+	}
+	whole := at
+	if at < len(s.data) && s.data[at] == '.' {
+		if at = s.digits(at + 1); at < 0 {
+			return -1
+		}
+	}
+	exponent := at
+	if at < len(s.data) && (s.data[at] == 'e' || s.data[at] == 'E') {
+		at++
+		if at < len(s.data) && (s.data[at] == '+' || s.data[at] == '-') {
+			at++
+		}
+		if at = s.digits(at); at < 0 {
+			return -1
+		}
+	}
+	switch { // what parseNumber says, where it is plain
+	case at == whole && count <= 18 && mag > 0:
+		n.kind, n.bits = integer, mag
+		if neg {
+			n.bits = -mag
+		}
+	case at > whole && at == exponent && s.data[at-1] != '0':
+		n.kind = literal
+	default:
+		n.kind, n.bits = parseNumber(s.data[start:at])
+	}
+	return at
+}
+
+// digits skips at least one.
+func (s *scanner) digits(at int) int {
+	start := at
+	for at < len(s.data) && s.data[at]-'0' <= 9 {
+		at++
+	}
+	if at == start {
+		return -1
+	}
+	return at
+}
+
+// duplicate finds a member that is named like one before it; -1 = there is none. Names are
+// compared as they stand in text.
+func duplicate(text []byte, members []node) int {
+	twice := -1
+	if len(members) > 64 {
+		seen := make(map[string]struct{}, len(members))
+		for i := range members {
+			name := alias(text[members[i].name:members[i].stop])
+			if _, ok := seen[name]; ok {
+				twice = i
+			}
+			seen[name] = struct{}{}
+		}
+		return twice
+	}
+	var seen uint64 // a set of hashes, to compare few names at all
+	for i := range members {
+		name := text[members[i].name:members[i].stop]
+		size := len(name) // with its quotes
+		bit := uint64(1) << ((size + int(name[1])*5 + int(name[size-2])*11 + int(name[size/2])*3) % 64)
+		if seen&bit != 0 {
+			for j := range i {
+				if string(text[members[j].name:members[j].stop]) == string(name) {
+					twice = i
+				}
+			}
+		}
+		seen |= bit
+	}
+	return twice
+}
