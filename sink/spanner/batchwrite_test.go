@@ -780,7 +780,7 @@ func TestSPBW06OneRecordAboveTheBounds(t *testing.T) {
 		size := int(h.entry("wide", `{"c0":"a","c1":"xxxxxxxx"}`).Bytes) - 2 // as a group of its own
 		for limit, fits := range map[int]bool{size: true, size - 1: false} {
 			e := &encoder{route: h.routes["wide"], plan: h.routes["wide"].plan(cat), limit: limit}
-			err := e.group(m.Spanner, nil)
+			err := e.group(m.Spanner, "")
 			if (err == nil) != fits || !fits && err.Code != schema.TooLarge {
 				t.Errorf("%d bytes where %d are allowed: %v", len(e.wire), limit, err)
 			}

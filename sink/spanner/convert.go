@@ -9,8 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
 	"github.com/pushsink/pushsink/schema"
 )
 
@@ -33,41 +31,42 @@ func tooLarge(format string, args ...any) *fault {
 
 // convert makes the wire value of v for col: exactly, in one spelling per value, or not
 // at all.
-func (col *column) convert(v schema.Value, coerce bool) (*structpb.Value, *fault) {
+func (col *column) convert(v *schema.Value, coerce bool) (value, *fault) {
 	switch {
 	case v.Kind == schema.Null:
-		return structpb.NewNullValue(), nil
+		return nullValue(), nil
 	case v.Kind == schema.CommitTimestamp:
 		if !col.commitTime {
-			return nil, mismatch("the column does not take the commit timestamp")
+			return value{}, mismatch("the column does not take the commit timestamp")
 		}
-		return structpb.NewStringValue(commitTimestamp), nil
+		return stringValue(commitTimestamp), nil
 	case !col.typ.array:
 		return col.typ.one(v, coerce)
 	}
 	if v.Kind != schema.List {
-		return nil, mismatch("%s, want a list", v.Kind)
+		return value{}, mismatch("%s, want a list", v.Kind)
 	}
 	if n := col.typ.vector; n > 0 && len(v.Items) != n {
-		return nil, mismatch("a list of %d elements, want %d (vector_length)", len(v.Items), n)
+		return value{}, mismatch("a list of %d elements, want %d (vector_length)", len(v.Items), n)
 	}
-	list := &structpb.ListValue{Values: make([]*structpb.Value, len(v.Items))}
-	for i, e := range v.Items {
+	list := make([]value, len(v.Items))
+	for i := range v.Items {
+		e := &v.Items[i]
 		if e.Kind == schema.Null {
-			list.Values[i] = structpb.NewNullValue()
+			list[i] = nullValue()
 			continue
 		}
 		one, bad := col.typ.one(e, coerce)
 		if bad != nil {
-			return nil, &fault{bad.code, fmt.Sprintf("element %d: %s", i, bad.detail)}
+			return value{}, &fault{bad.code, fmt.Sprintf("element %d: %s", i, bad.detail)}
 		}
-		list.Values[i] = one
+		list[i] = one
 	}
-	return structpb.NewListValue(list), nil
+	return listValue(list), nil
 }
 
 // one converts a value that is not NULL to the column's type, or to its elements'.
-func (t columnType) one(v schema.Value, coerce bool) (*structpb.Value, *fault) {
+func (t columnType) one(v *schema.Value, coerce bool) (value, *fault) {
 	switch t.scalar {
 	case typeBool:
 		return toBool(v, coerce)
@@ -94,47 +93,47 @@ func (t columnType) one(v schema.Value, coerce bool) (*structpb.Value, *fault) {
 	case typeUUID:
 		return toUUID(v)
 	default:
-		return nil, mismatch("columns of this type are not written")
+		return value{}, mismatch("columns of this type are not written")
 	}
 }
 
-func toBool(v schema.Value, coerce bool) (*structpb.Value, *fault) {
+func toBool(v *schema.Value, coerce bool) (value, *fault) {
 	switch {
 	case v.Kind == schema.Bool:
-		return structpb.NewBoolValue(v.Bits != 0), nil
+		return boolValue(v.Bits != 0), nil
 	case coerce && v.Kind == schema.String && (v.Text == "true" || v.Text == "false"):
-		return structpb.NewBoolValue(v.Text == "true"), nil
+		return boolValue(v.Text == "true"), nil
 	}
-	return nil, mismatch("%s, want a bool", v.Kind)
+	return value{}, mismatch("%s, want a bool", v.Kind)
 }
 
-func toInt64(v schema.Value, coerce bool) (*structpb.Value, *fault) {
+func toInt64(v *schema.Value, coerce bool) (value, *fault) {
 	switch v.Kind {
 	case schema.Int:
-		return structpb.NewStringValue(strconv.FormatInt(int64(v.Bits), 10)), nil
+		return stringValue(strconv.FormatInt(int64(v.Bits), 10)), nil
 	case schema.Uint:
-		return nil, mismatch("above the largest INT64")
+		return value{}, mismatch("above the largest INT64")
 	case schema.Number:
-		return nil, mismatch("not an integer within INT64")
+		return value{}, mismatch("not an integer within INT64")
 	case schema.String:
 		if !coerce {
 			break
 		}
 		d, ok := parseDecimal(v.Text)
 		if !ok || d.scale() > 0 || d.wholeDigits() > 19 {
-			return nil, mismatch("a string that is no integer within INT64")
+			return value{}, mismatch("a string that is no integer within INT64")
 		}
 		n, err := strconv.ParseInt(d.String(), 10, 64)
 		if err != nil {
-			return nil, mismatch("a string that is no integer within INT64")
+			return value{}, mismatch("a string that is no integer within INT64")
 		}
-		return structpb.NewStringValue(strconv.FormatInt(n, 10)), nil
+		return stringValue(strconv.FormatInt(n, 10)), nil
 	}
-	return nil, mismatch("%s, want an integer", v.Kind)
+	return value{}, mismatch("%s, want an integer", v.Kind)
 }
 
 // toFloat gives the nearest number that the type has: that is what the type means.
-func toFloat(v schema.Value, coerce bool, bits int) (*structpb.Value, *fault) {
+func toFloat(v *schema.Value, coerce bool, bits int) (value, *fault) {
 	var f float64
 	switch v.Kind {
 	case schema.Int, schema.Uint:
@@ -153,43 +152,43 @@ func toFloat(v schema.Value, coerce bool, bits int) (*structpb.Value, *fault) {
 		f = v.Float()
 	case schema.String:
 		if !coerce {
-			return nil, mismatch("string, want a number")
+			return value{}, mismatch("string, want a number")
 		}
 		switch v.Text {
 		case "NaN", "Infinity", "-Infinity":
-			return structpb.NewStringValue(v.Text), nil
+			return stringValue(v.Text), nil
 		}
 		if _, ok := parseDecimal(v.Text); !ok {
-			return nil, mismatch("a string that is no number")
+			return value{}, mismatch("a string that is no number")
 		}
 		fallthrough
 	case schema.Number:
 		var err error
 		if f, err = strconv.ParseFloat(v.Text, bits); err != nil {
-			return nil, mismatch("outside the range of FLOAT%d", bits)
+			return value{}, mismatch("outside the range of FLOAT%d", bits)
 		}
 	default:
-		return nil, mismatch("%s, want a number", v.Kind)
+		return value{}, mismatch("%s, want a number", v.Kind)
 	}
 	switch {
 	case math.IsNaN(f):
-		return structpb.NewStringValue("NaN"), nil
+		return stringValue("NaN"), nil
 	case math.IsInf(f, 1):
-		return structpb.NewStringValue("Infinity"), nil
+		return stringValue("Infinity"), nil
 	case math.IsInf(f, -1):
-		return structpb.NewStringValue("-Infinity"), nil
+		return stringValue("-Infinity"), nil
 	}
 	if bits == 32 {
 		narrow := float32(f)
 		if math.IsInf(float64(narrow), 0) {
-			return nil, mismatch("outside the range of FLOAT32")
+			return value{}, mismatch("outside the range of FLOAT32")
 		}
 		f = float64(narrow)
 	}
-	return structpb.NewNumberValue(f), nil
+	return numberValue(f), nil
 }
 
-func toNumeric(v schema.Value, coerce bool, whole, scale int) (*structpb.Value, *fault) {
+func toNumeric(v *schema.Value, coerce bool, whole, scale int) (value, *fault) {
 	var d decimal
 	ok := true
 	switch v.Kind {
@@ -204,27 +203,27 @@ func toNumeric(v schema.Value, coerce bool, whole, scale int) (*structpb.Value, 
 		d, ok = exactDecimal(v.Float())
 	case schema.String:
 		if !coerce {
-			return nil, mismatch("string, want a number")
+			return value{}, mismatch("string, want a number")
 		}
 		if d, ok = parseDecimal(v.Text); !ok {
-			return nil, mismatch("a string that is no number")
+			return value{}, mismatch("a string that is no number")
 		}
 	default:
-		return nil, mismatch("%s, want a number", v.Kind)
+		return value{}, mismatch("%s, want a number", v.Kind)
 	}
 	switch {
 	case !ok:
-		return nil, mismatch("not a finite number")
+		return value{}, mismatch("not a finite number")
 	case d.wholeDigits() > whole:
-		return nil, mismatch("%d digits before the point, the type holds %d", d.wholeDigits(), whole)
+		return value{}, mismatch("%d digits before the point, the type holds %d", d.wholeDigits(), whole)
 	case d.scale() > scale:
-		return nil, mismatch("%d digits behind the point, the type holds %d and nothing is rounded", d.scale(), scale)
+		return value{}, mismatch("%d digits behind the point, the type holds %d and nothing is rounded", d.scale(), scale)
 	}
-	return structpb.NewStringValue(d.String()), nil
+	return stringValue(d.String()), nil
 }
 
 // toString takes text; coerce adds numbers, bools, times and bytes that are UTF-8.
-func toString(v schema.Value, coerce bool, limit int) (*structpb.Value, *fault) {
+func toString(v *schema.Value, coerce bool, limit int) (value, *fault) {
 	text := v.Text
 	switch v.Kind {
 	case schema.String:
@@ -240,31 +239,33 @@ func toString(v schema.Value, coerce bool, limit int) (*structpb.Value, *fault) 
 	case schema.Timestamp:
 		var bad *fault
 		if text, bad = formatTime(v.Time); bad != nil {
-			return nil, bad
+			return value{}, bad
 		}
 	default:
-		return nil, mismatch("%s, want a string", v.Kind)
+		return value{}, mismatch("%s, want a string", v.Kind)
 	}
 	if v.Kind != schema.String && !coerce {
-		return nil, mismatch("%s, want a string", v.Kind)
+		return value{}, mismatch("%s, want a string", v.Kind)
 	}
 	if !utf8.ValidString(text) {
-		return nil, mismatch("not valid UTF-8")
+		return value{}, mismatch("not valid UTF-8")
 	}
 	if limit == 0 {
 		limit = maxStringChars
 	}
-	if n := utf8.RuneCountInString(text); n > limit {
-		return nil, tooLarge("%d characters, the column holds %d", n, limit)
+	if len(text) > limit { // else it can't have as many characters
+		if n := utf8.RuneCountInString(text); n > limit {
+			return value{}, tooLarge("%d characters, the column holds %d", n, limit)
+		}
 	}
 	if len(text) > maxCellBytes {
-		return nil, tooLarge("%d bytes, a column holds %d", len(text), maxCellBytes)
+		return value{}, tooLarge("%d bytes, a column holds %d", len(text), maxCellBytes)
 	}
-	return structpb.NewStringValue(text), nil
+	return stringValue(text), nil
 }
 
 // toBytes takes bytes, and strings as base64: standard or URL-safe, padded or not.
-func toBytes(v schema.Value, limit int) (*structpb.Value, *fault) {
+func toBytes(v *schema.Value, limit int) (value, *fault) {
 	var raw []byte
 	switch v.Kind {
 	case schema.Bytes:
@@ -272,18 +273,18 @@ func toBytes(v schema.Value, limit int) (*structpb.Value, *fault) {
 	case schema.String:
 		var ok bool
 		if raw, ok = decodeBase64(v.Text); !ok {
-			return nil, mismatch("a string that is not base64")
+			return value{}, mismatch("a string that is not base64")
 		}
 	default:
-		return nil, mismatch("%s, want bytes or a base64 string", v.Kind)
+		return value{}, mismatch("%s, want bytes or a base64 string", v.Kind)
 	}
 	if limit == 0 {
 		limit = maxCellBytes
 	}
 	if len(raw) > limit {
-		return nil, tooLarge("%d bytes, the column holds %d", len(raw), limit)
+		return value{}, tooLarge("%d bytes, the column holds %d", len(raw), limit)
 	}
-	return structpb.NewStringValue(base64.StdEncoding.EncodeToString(raw)), nil
+	return stringValue(base64.StdEncoding.EncodeToString(raw)), nil
 }
 
 func decodeBase64(text string) ([]byte, bool) {
@@ -303,57 +304,56 @@ func decodeBase64(text string) ([]byte, bool) {
 }
 
 // toDate takes YYYY-MM-DD; coerce adds a timestamp's date in UTC.
-func toDate(v schema.Value, coerce bool) (*structpb.Value, *fault) {
+func toDate(v *schema.Value, coerce bool) (value, *fault) {
 	switch {
 	case v.Kind == schema.String:
 		if len(v.Text) != len(time.DateOnly) {
-			return nil, mismatch("a string that is no date of the form YYYY-MM-DD")
+			return value{}, mismatch("a string that is no date of the form YYYY-MM-DD")
 		}
 		day, err := time.Parse(time.DateOnly, v.Text)
 		if err != nil || day.Year() < 1 {
-			return nil, mismatch("a string that is no date of the form YYYY-MM-DD")
+			return value{}, mismatch("a string that is no date of the form YYYY-MM-DD")
 		}
-		return structpb.NewStringValue(v.Text), nil
+		return stringValue(v.Text), nil
 	case v.Kind == schema.Timestamp && coerce:
 		day := v.Time.UTC()
 		if y := day.Year(); y < 1 || y > 9999 {
-			return nil, outOfRange()
+			return value{}, outOfRange()
 		}
-		return structpb.NewStringValue(day.Format(time.DateOnly)), nil
+		return stringValue(day.Format(time.DateOnly)), nil
 	}
-	return nil, mismatch("%s, want a date of the form YYYY-MM-DD", v.Kind)
+	return value{}, mismatch("%s, want a date of the form YYYY-MM-DD", v.Kind)
 }
 
 func outOfRange() *fault {
 	return &fault{schema.TimestampOutOfRange, "outside the years 1 to 9999"}
 }
 
-func toTimestamp(v schema.Value) (*structpb.Value, *fault) {
+func toTimestamp(v *schema.Value) (value, *fault) {
 	at := v.Time
 	switch v.Kind {
 	case schema.Timestamp:
 	case schema.String:
 		var bad *fault
 		if at, bad = parseTime(v.Text); bad != nil {
-			return nil, bad
+			return value{}, bad
 		}
 	default:
-		return nil, mismatch("%s, want a timestamp or an RFC 3339 string", v.Kind)
+		return value{}, mismatch("%s, want a timestamp or an RFC 3339 string", v.Kind)
 	}
 	text, bad := formatTime(at)
 	if bad != nil {
-		return nil, bad
+		return value{}, bad
 	}
-	return structpb.NewStringValue(text), nil
+	return stringValue(text), nil
 }
 
 // parseTime reads RFC 3339 with an upper-case T, and Z or an offset. The library's parser
 // also takes a comma for the point and an hour of one digit, which nothing else does.
 func parseTime(text string) (time.Time, *fault) {
 	const shape = "2006-01-02T15:04:05"
-	bad := mismatch("a string that is no RFC 3339 timestamp with upper-case T, and Z or an offset")
 	if len(text) < len(shape)+1 || strings.IndexByte(text, 'T') != 10 || text[13] != ':' || text[16] != ':' {
-		return time.Time{}, bad
+		return time.Time{}, noTimestamp()
 	}
 	rest := text[len(shape):]
 	if frac, ok := strings.CutPrefix(rest, "."); ok {
@@ -363,18 +363,22 @@ func parseTime(text string) (time.Time, *fault) {
 			return time.Time{}, mismatch("finer than a nanosecond, and nothing is rounded")
 		}
 		if zone == frac {
-			return time.Time{}, bad
+			return time.Time{}, noTimestamp()
 		}
 		rest = zone
 	}
 	if rest != "Z" && (len(rest) != 6 || rest[0] != '+' && rest[0] != '-') {
-		return time.Time{}, bad
+		return time.Time{}, noTimestamp()
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return time.Time{}, bad
+		return time.Time{}, noTimestamp()
 	}
 	return at, nil
+}
+
+func noTimestamp() *fault {
+	return mismatch("a string that is no RFC 3339 timestamp with upper-case T, and Z or an offset")
 }
 
 func formatTime(at time.Time) (string, *fault) {
@@ -385,9 +389,9 @@ func formatTime(at time.Time) (string, *fault) {
 	return at.Format(time.RFC3339Nano), nil
 }
 
-func toUUID(v schema.Value) (*structpb.Value, *fault) {
+func toUUID(v *schema.Value) (value, *fault) {
 	if v.Kind != schema.String {
-		return nil, mismatch("%s, want a UUID", v.Kind)
+		return value{}, mismatch("%s, want a UUID", v.Kind)
 	}
 	text := strings.ToLower(v.Text)
 	ok := len(text) == 36
@@ -400,32 +404,32 @@ func toUUID(v schema.Value) (*structpb.Value, *fault) {
 		}
 	}
 	if !ok {
-		return nil, mismatch("a string that is no UUID of the form 8-4-4-4-12 hexadecimal digits")
+		return value{}, mismatch("a string that is no UUID of the form 8-4-4-4-12 hexadecimal digits")
 	}
-	return structpb.NewStringValue(text), nil
+	return stringValue(text), nil
 }
 
 // toJSON takes the value's own text where it has one, so that nothing of it changes.
-func toJSON(v schema.Value) (*structpb.Value, *fault) {
+func toJSON(v *schema.Value) (value, *fault) {
 	if f := v.Float(); v.Kind == schema.Double && (math.IsNaN(f) || math.IsInf(f, 0)) {
-		return nil, mismatch("not a finite number, which JSON has no word for")
+		return value{}, mismatch("not a finite number, which JSON has no word for")
 	}
 	if v.Kind == schema.Bytes {
-		return nil, mismatch("bytes, which JSON has no word for")
+		return value{}, mismatch("bytes, which JSON has no word for")
 	}
 	text := v.JSON
 	if text == "" {
 		b, err := v.AppendJSON(nil)
 		if err != nil {
-			return nil, mismatch("%s, which JSON has no word for", v.Kind)
+			return value{}, mismatch("%s, which JSON has no word for", v.Kind)
 		}
 		text = string(b)
 	}
 	if !utf8.ValidString(text) {
-		return nil, mismatch("not valid UTF-8")
+		return value{}, mismatch("not valid UTF-8")
 	}
 	if len(text) > maxCellBytes {
-		return nil, tooLarge("%d bytes, a JSON column holds %d", len(text), maxCellBytes)
+		return value{}, tooLarge("%d bytes, a JSON column holds %d", len(text), maxCellBytes)
 	}
-	return structpb.NewStringValue(text), nil
+	return stringValue(text), nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pushsink/pushsink/schema"
@@ -239,7 +240,7 @@ func TestConvert(t *testing.T) {
 			v := makers[expr].value(t, `{"v":`+tt.json+`}`)
 			col := &column{name: "V", typ: parseType(tt.dialect, tt.typ)}
 			col.commitTime = col.typ.pending
-			got, bad := col.convert(v, tt.coerce)
+			got, bad := convertProto(t, col, v, tt.coerce)
 			if tt.want == "" {
 				if bad == nil {
 					t.Fatalf("got %v, want a refusal", got)
@@ -266,6 +267,29 @@ func TestConvert(t *testing.T) {
 	}
 }
 
+// convertProto is convert's value as the service reads it.
+func convertProto(t testing.TB, col *column, v schema.Value, coerce bool) (*structpb.Value, *fault) {
+	t.Helper()
+	got, bad := col.convert(&v, coerce)
+	if bad != nil {
+		return nil, bad
+	}
+	m, err := asProto(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, nil
+}
+
+func asProto(v value) (*structpb.Value, error) {
+	wire := v.append(nil)
+	if len(wire) != v.size() {
+		return nil, fmt.Errorf("%d bytes where %d were announced", len(wire), v.size())
+	}
+	m := new(structpb.Value)
+	return m, proto.Unmarshal(wire, m)
+}
+
 // sameWire tells -0 from 0, which comparing numbers does not.
 func sameWire(a, b *structpb.Value) bool {
 	return fmt.Sprint(a.AsInterface()) == fmt.Sprint(b.AsInterface()) && fmt.Sprintf("%T", a.GetKind()) == fmt.Sprintf("%T", b.GetKind())
@@ -284,7 +308,7 @@ func TestSPVAL04TypedNulls(t *testing.T) {
 				if typ.scalar == unsupported {
 					t.Errorf("%v type %s is not known", d, spelled)
 				}
-				got, bad := (&column{typ: typ}).convert(null, false)
+				got, bad := convertProto(t, &column{typ: typ}, null, false)
 				if bad != nil || !isNull(got) {
 					t.Errorf("%v type %s: NULL becomes %v, %v", d, spelled, got, bad)
 				}

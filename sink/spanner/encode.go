@@ -12,7 +12,6 @@ import (
 	sppb "cloud.google.com/go/spanner/apiv1/spannerpb"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
@@ -25,13 +24,13 @@ type payload struct {
 	// wire is the record's MutationGroup as the generated message marshals to; with
 	// dedup its first mutation inserts the dedup key.
 	wire  []byte
-	dedup *structpb.Value // the dedup row's key; nil = the route has no dedup
+	dedup string // the dedup row's key; "" = the route has no dedup
 	// unsent is why the record can't be encoded now, for no fault of its own: the outcome
 	// that Write gives it. Then nothing else but route is set.
 	unsent *sink.Outcome
 }
 
-// encoder builds one record's group.
+// encoder builds one record's group, and then another one's.
 type encoder struct {
 	route *Route
 	plan  *plan
@@ -44,6 +43,17 @@ type encoder struct {
 	unknown bool
 	// misfit is what the mapping itself gives that the schema can't take; "" = nothing.
 	misfit string
+	// columns, values and parts are of the row that is being encoded.
+	columns []*column
+	values  []value
+	parts   []value // of its primary key
+}
+
+// reset leaves of an encoder what the next record's rows are gathered in.
+func (e *encoder) reset() {
+	clear(e.values[:cap(e.values)]) // their texts may be a whole payload
+	clear(e.parts[:cap(e.parts)])
+	*e = encoder{columns: e.columns[:0], values: e.values[:0], parts: e.parts[:0]}
 }
 
 func (e *encoder) refuse(code schema.Code, format string, args ...any) *schema.Error {
@@ -51,14 +61,12 @@ func (e *encoder) refuse(code schema.Code, format string, args ...any) *schema.E
 }
 
 // group encodes g, the main row first.
-func (e *encoder) group(g *schema.GroupMutation, dedup *structpb.Value) *schema.Error {
-	if dedup != nil {
+func (e *encoder) group(g *schema.GroupMutation, dedup string) *schema.Error {
+	if dedup != "" {
 		d := e.plan.dedup
-		e.add(&sppb.Mutation{Operation: &sppb.Mutation_Insert{Insert: &sppb.Mutation_Write{
-			Table:   d.table.wire,
-			Columns: []string{d.key.name, d.time.name},
-			Values:  []*structpb.ListValue{{Values: []*structpb.Value{dedup, structpb.NewStringValue(commitTimestamp)}}},
-		}}}, d.key.cells()+d.time.cells())
+		e.columns = append(e.columns[:0], d.key, d.time)
+		e.values = append(e.values[:0], stringValue(dedup), stringValue(commitTimestamp))
+		e.addWrite(writeField(schema.Insert), d.table, d.key.cells()+d.time.cells())
 	}
 	if err := e.row(&g.Row, 0); err != nil {
 		return err
@@ -80,12 +88,15 @@ func (e *encoder) row(w *schema.RowChange, use int) *schema.Error {
 		return e.refuse(schema.Internal, "a row of a table that the route does not name")
 	}
 	f := &e.plan.uses[use]
-	key := rowKey{table: f.table, parts: make([]*structpb.Value, len(f.table.key))}
+	e.columns, e.values, e.parts = e.columns[:0], e.values[:0], e.parts[:0]
+	for range f.table.key {
+		e.parts = append(e.parts, value{})
+	}
 	var err *schema.Error
 	if w.Operation == schema.Delete {
-		err = e.delete(w, f, &key)
+		err = e.delete(w, f)
 	} else {
-		err = e.write(w, f, &key)
+		err = e.write(w, f)
 	}
 	switch {
 	case err != nil:
@@ -95,16 +106,14 @@ func (e *encoder) row(w *schema.RowChange, use int) *schema.Error {
 		return e.refuse(schema.TooLarge, "more than %d bytes of mutations, the most in one commit of Spanner", e.limit)
 	}
 	if use == 0 {
-		e.key = key.text()
+		e.key = keyOf(f.table, e.parts)
 	}
 	return nil
 }
 
 // write encodes an insert, update, insertOrUpdate or replace of one row.
-func (e *encoder) write(w *schema.RowChange, f *fitted, key *rowKey) *schema.Error {
-	n := len(w.Columns) + len(w.Rest)
-	r := &rowWriter{encoder: e, table: f.table, key: key,
-		names: make([]string, 0, n), values: make([]*structpb.Value, 0, n)}
+func (e *encoder) write(w *schema.RowChange, f *fitted) *schema.Error {
+	r := rowWriter{encoder: e, table: f.table}
 	for i := range w.Columns {
 		c := &w.Columns[i]
 		col := f.columns[c.Name]
@@ -121,32 +130,19 @@ func (e *encoder) write(w *schema.RowChange, f *fitted, key *rowKey) *schema.Err
 	if len(r.values) == 0 {
 		return e.refuse(schema.MissingField, "table %s: no column has a value", f.table.wire)
 	}
-	m := &sppb.Mutation_Write{Table: f.table.wire, Columns: r.names, Values: []*structpb.ListValue{{Values: r.values}}}
-	out := &sppb.Mutation{}
-	switch w.Operation {
-	case schema.InsertOrUpdate:
-		out.Operation = &sppb.Mutation_InsertOrUpdate{InsertOrUpdate: m}
-	case schema.Insert:
-		out.Operation = &sppb.Mutation_Insert{Insert: m}
-	case schema.Update:
-		out.Operation = &sppb.Mutation_Update{Update: m}
-	case schema.Replace:
-		out.Operation = &sppb.Mutation_Replace{Replace: m}
-	default:
+	field := writeField(w.Operation)
+	if field == 0 {
 		return e.refuse(schema.Internal, "table %s: operation %q", f.table.wire, w.Operation)
 	}
-	e.add(out, r.cells)
+	e.addWrite(field, f.table, r.cells)
 	return nil
 }
 
 // rowWriter gathers the columns of one row.
 type rowWriter struct {
 	*encoder
-	table  *table
-	key    *rowKey
-	names  []string
-	values []*structpb.Value
-	cells  int
+	table *table
+	cells int
 }
 
 func (r *rowWriter) set(col *column, c *schema.Column) *schema.Error {
@@ -158,11 +154,11 @@ func (r *rowWriter) set(col *column, c *schema.Column) *schema.Error {
 	if err != nil {
 		return err
 	}
-	r.names = append(r.names, col.name)
+	r.columns = append(r.columns, col)
 	r.values = append(r.values, v)
 	r.cells += col.cells()
 	if col.keyPart > 0 && c.Value.Kind != schema.CommitTimestamp {
-		r.key.parts[col.keyPart-1] = v
+		r.parts[col.keyPart-1] = v
 	}
 	return nil
 }
@@ -224,15 +220,15 @@ func names(w *schema.RowChange, list []string) bool {
 }
 
 // value converts a value to its column's type.
-func (e *encoder) value(tb *table, col *column, c *schema.Column) (*structpb.Value, *schema.Error) {
+func (e *encoder) value(tb *table, col *column, c *schema.Column) (value, *schema.Error) {
 	if c.Err != nil {
-		return nil, c.Err
+		return value{}, c.Err
 	}
-	v, bad := col.convert(c.Value, e.route.target.coerce)
+	v, bad := col.convert(&c.Value, e.route.target.coerce)
 	if bad != nil {
 		err := e.refuse(bad.code, "table %s: column %s (%s): %s", tb.wire, col.name, col.typ, bad.detail)
 		err.Pointer = c.Pointer
-		return nil, err
+		return value{}, err
 	}
 	return v, nil
 }
@@ -248,17 +244,17 @@ func quoteName(name string) string {
 
 // delete encodes the deletion of one row by its primary key. The other columns do not
 // matter then, not even whether they have a value.
-func (e *encoder) delete(w *schema.RowChange, f *fitted, key *rowKey) *schema.Error {
+func (e *encoder) delete(w *schema.RowChange, f *fitted) *schema.Error {
 	tb := f.table
 	set := func(col *column, c *schema.Column) *schema.Error {
-		if col == nil || col.keyPart == 0 || key.parts[col.keyPart-1] != nil {
+		if col == nil || col.keyPart == 0 || e.parts[col.keyPart-1].kind != 0 {
 			return nil
 		}
 		if c.Value.Kind == schema.CommitTimestamp {
 			return e.refuse(schema.TypeMismatch, "table %s: column %s: a commit timestamp names no row to delete", tb.wire, col.name)
 		}
 		v, err := e.value(tb, col, c)
-		key.parts[col.keyPart-1] = v
+		e.parts[col.keyPart-1] = v
 		return err
 	}
 	for i := range w.Columns {
@@ -271,63 +267,109 @@ func (e *encoder) delete(w *schema.RowChange, f *fitted, key *rowKey) *schema.Er
 			return err
 		}
 	}
-	for i, v := range key.parts {
-		if v == nil {
+	for i := range e.parts {
+		if e.parts[i].kind == 0 {
 			return e.refuse(schema.KeyPartMissing, "table %s: column %s, part of the primary key, has no value: nothing to delete by", tb.wire, tb.key[i].name)
 		}
 	}
-	e.add(&sppb.Mutation{Operation: &sppb.Mutation_Delete_{Delete: &sppb.Mutation_Delete{
-		Table: tb.wire, KeySet: &sppb.KeySet{Keys: []*structpb.ListValue{{Values: key.parts}}},
-	}}}, tb.deleteCells())
+	e.addDelete(tb)
 	return nil
 }
 
-// Field numbers of google.spanner.v1; each fits a tag of one byte.
+// Field numbers of google.spanner.v1.
 const (
 	groupMutations = 1 // BatchWriteRequest.MutationGroup.mutations
 	requestGroups  = 4 // BatchWriteRequest.mutation_groups
 	commitMutation = 4 // CommitRequest.mutations
+
+	mutationDelete = 5 // Mutation.delete
+	writeTable     = 1 // Mutation.Write
+	writeColumns   = 2
+	writeValues    = 3
+	deleteTable    = 1 // Mutation.Delete
+	deleteKeySet   = 2
+	keySetKeys     = 1
 )
 
-// add appends one mutation to the group.
-func (e *encoder) add(m *sppb.Mutation, cells int) {
-	e.wire = protowire.AppendTag(e.wire, groupMutations, protowire.BytesType)
-	e.wire = protowire.AppendVarint(e.wire, uint64(proto.Size(m)))
-	// It can't fail: texts are checked to be UTF-8, names come from the schema.
-	e.wire, _ = proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(e.wire, m)
+// writeField is the field of Mutation that holds op's Write; 0 = it has none.
+func writeField(op schema.Operation) protowire.Number {
+	switch op {
+	case schema.Insert:
+		return 1
+	case schema.Update:
+		return 2
+	case schema.InsertOrUpdate:
+		return 3
+	case schema.Replace:
+		return 4
+	default:
+		return 0
+	}
+}
+
+// addWrite appends a mutation of the row to the group. Texts are UTF-8: values are checked,
+// names come from the schema.
+func (e *encoder) addWrite(field protowire.Number, tb *table, cells int) {
+	list := listSize(e.values)
+	size := framed(len(tb.wire)) + framed(list)
+	for _, col := range e.columns {
+		size += framed(len(col.name))
+	}
+	b := e.begin(field, size, cells)
+	b = appendString(b, writeTable, tb.wire)
+	for _, col := range e.columns {
+		b = appendString(b, writeColumns, col.name)
+	}
+	e.wire = appendList(appendFrame(b, writeValues, list), e.values)
+}
+
+// addDelete appends the deletion of the row to the group.
+func (e *encoder) addDelete(tb *table) {
+	list := listSize(e.parts)
+	b := e.begin(mutationDelete, framed(len(tb.wire))+framed(framed(list)), tb.deleteCells())
+	b = appendString(b, deleteTable, tb.wire)
+	b = appendFrame(b, deleteKeySet, framed(list))
+	e.wire = appendList(appendFrame(b, keySetKeys, list), e.parts)
+}
+
+// begin makes room in the group for a mutation whose one field has size bytes, and appends
+// what stands before them.
+func (e *encoder) begin(field protowire.Number, size, cells int) []byte {
 	e.cells += max(1, cells)
 	e.count++
+	b := e.wire
+	if whole := framed(framed(size)); b == nil {
+		b = make([]byte, 0, whole) // the only one, as a rule: with no room to spare
+	} else {
+		b = slices.Grow(b, whole)
+	}
+	b = appendFrame(b, groupMutations, framed(size))
+	return appendFrame(b, field, size)
 }
 
-// rowKey gathers the primary key of the main row, as the key that orders entries.
-type rowKey struct {
-	table *table
-	parts []*structpb.Value
-}
-
-// text is the key; "" when a part is missing, because the service makes it. Parts carry
-// their length, so that no two keys look the same.
-func (k *rowKey) text() string {
-	b := append(make([]byte, 0, 64), k.table.wire...)
-	for i, v := range k.parts {
-		if v == nil || k.table.key[i].generated {
+// keyOf is a row's primary key, as the key that orders entries; "" when a part is missing,
+// because the service makes it. Parts carry their length, so that no two keys look the same.
+func keyOf(tb *table, parts []value) string {
+	b := append(make([]byte, 0, 64), tb.wire...)
+	for i := range parts {
+		if parts[i].kind == 0 || tb.key[i].generated {
 			return ""
 		}
-		b = appendKeyPart(b, v)
+		b = appendKeyPart(b, parts[i])
 	}
 	return string(b)
 }
 
-func appendKeyPart(b []byte, v *structpb.Value) []byte {
+func appendKeyPart(b []byte, v value) []byte {
 	b = append(b, 0)
-	switch x := v.GetKind().(type) {
-	case *structpb.Value_StringValue:
-		b = binary.AppendUvarint(append(b, 's'), uint64(len(x.StringValue)))
-		return append(b, x.StringValue...)
-	case *structpb.Value_NumberValue:
-		return strconv.AppendFloat(append(b, 'n'), x.NumberValue+0, 'g', -1, 64) // -0 is 0
-	case *structpb.Value_BoolValue:
-		return strconv.AppendBool(append(b, 'b'), x.BoolValue)
+	switch v.kind {
+	case stringMember:
+		b = binary.AppendUvarint(append(b, 's'), uint64(len(v.text)))
+		return append(b, v.text...)
+	case numberMember:
+		return strconv.AppendFloat(append(b, 'n'), v.number()+0, 'g', -1, 64) // -0 is 0
+	case boolMember:
+		return strconv.AppendBool(append(b, 'b'), v.bits != 0)
 	default:
 		return append(b, '0')
 	}
@@ -338,7 +380,7 @@ const dedupKeySize = 16
 
 // dedupKey hashes what makes a record the same record. The route is part of it: another
 // route that happens to use the same keys in the same table writes something else.
-func dedupKey(route string, parts ...string) *structpb.Value {
+func dedupKey(route string, parts ...string) string {
 	h := sha256.New()
 	for _, p := range append([]string{route}, parts...) {
 		var length [8]byte
@@ -346,7 +388,7 @@ func dedupKey(route string, parts ...string) *structpb.Value {
 		h.Write(length[:])
 		h.Write([]byte(p))
 	}
-	return structpb.NewStringValue(base64.StdEncoding.EncodeToString(h.Sum(nil)[:dedupKeySize]))
+	return base64.StdEncoding.EncodeToString(h.Sum(nil)[:dedupKeySize])
 }
 
 // decode gives the group's mutations back, without the dedup insert. Used where a
@@ -356,7 +398,7 @@ func (p *payload) decode() ([]*sppb.Mutation, error) {
 	if err := proto.Unmarshal(p.wire, &g); err != nil {
 		return nil, err
 	}
-	if p.dedup != nil {
+	if p.dedup != "" {
 		return g.Mutations[1:], nil
 	}
 	return g.Mutations, nil
@@ -364,8 +406,7 @@ func (p *payload) decode() ([]*sppb.Mutation, error) {
 
 // appendGroup appends the group as a field of a BatchWriteRequest.
 func (p *payload) appendGroup(b []byte) []byte {
-	b = protowire.AppendTag(b, requestGroups, protowire.BytesType)
-	return protowire.AppendBytes(b, p.wire)
+	return append(appendFrame(b, requestGroups, len(p.wire)), p.wire...)
 }
 
 // appendMutations appends the group's mutations as fields of a CommitRequest.
@@ -380,8 +421,7 @@ func (p *payload) appendMutations(b []byte) []byte {
 			return b
 		}
 		rest = rest[n+size:]
-		b = protowire.AppendTag(b, commitMutation, protowire.BytesType)
-		b = protowire.AppendBytes(b, m)
+		b = append(appendFrame(b, commitMutation, len(m)), m...)
 	}
 	return b
 }
@@ -391,5 +431,5 @@ func (p *payload) requestBytes(m WriteMethod) int64 {
 	if m == Commit {
 		return int64(len(p.wire))
 	}
-	return int64(1 + protowire.SizeBytes(len(p.wire)))
+	return int64(framed(len(p.wire)))
 }

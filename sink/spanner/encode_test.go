@@ -1,6 +1,7 @@
 package spanner
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,12 +15,16 @@ import (
 	"github.com/pushsink/pushsink/sink"
 )
 
-// groupOf decodes an entry's mutations.
+// groupOf decodes an entry's mutations, which are encoded as the generated message is.
 func groupOf(t testing.TB, e sink.Entry) []*sppb.Mutation {
 	t.Helper()
 	var g sppb.BatchWriteRequest_MutationGroup
-	if err := proto.Unmarshal(e.Payload.(*payload).wire, &g); err != nil {
+	wire := e.Payload.(*payload).wire
+	if err := proto.Unmarshal(wire, &g); err != nil {
 		t.Fatal(err)
+	}
+	if generated, err := proto.Marshal(&g); err != nil || !bytes.Equal(generated, wire) {
+		t.Errorf("the group is encoded as %x, the generated message as %x (%v)", wire, generated, err)
 	}
 	return g.Mutations
 }

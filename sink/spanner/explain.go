@@ -113,10 +113,15 @@ func (p *payload) rows() ([]sentRow, error) {
 
 // dedupID is the dedup row the entry writes, as text.
 func (p *payload) dedupID() (string, bool) {
-	if p.dedup == nil {
+	if p.dedup == "" {
 		return "", false
 	}
-	return p.plan.dedup.table.wire + "\x00" + p.dedup.GetStringValue(), true
+	return p.plan.dedup.table.wire + "\x00" + p.dedup, true
+}
+
+// dedupKey is the primary key of that row.
+func (p *payload) dedupKey() []*structpb.Value {
+	return []*structpb.Value{structpb.NewStringValue(p.dedup)}
 }
 
 // settleDuplicates settles as Applied those entries whose dedup row is in the database:
@@ -125,8 +130,8 @@ func (a *attempt) settleDuplicates(ctx context.Context, entries []int) {
 	var l lookup
 	reads := make(map[int]*tableRead)
 	for _, i := range entries {
-		if p := a.items[i]; p.dedup != nil {
-			reads[i] = l.want(p.plan.dedup.table, nil, []*structpb.Value{p.dedup})
+		if p := a.items[i]; p.dedup != "" {
+			reads[i] = l.want(p.plan.dedup.table, nil, p.dedupKey())
 		}
 	}
 	l.run(ctx, a.c)
@@ -134,7 +139,7 @@ func (a *attempt) settleDuplicates(ctx context.Context, entries []int) {
 		switch {
 		case r.err != nil:
 			a.settle(i, a.readFailed(ctx, i, r))
-		case r.row([]*structpb.Value{a.items[i].dedup}) != nil:
+		case r.row(a.items[i].dedupKey()) != nil:
 			a.duplicate(i)
 		}
 	}

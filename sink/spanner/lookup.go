@@ -97,7 +97,7 @@ func (c *client) readTable(ctx context.Context, r *tableRead) error {
 func keyText(tb *table, key []*structpb.Value) string {
 	var b []byte
 	for i, v := range key {
-		b = appendKeyPart(b, tb.key[i].typ.canonical(v))
+		b = appendKeyPart(b, scalarOf(tb.key[i].typ.canonical(v)))
 	}
 	return string(b)
 }

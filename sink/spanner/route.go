@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
 )
@@ -95,8 +93,13 @@ func (r *Route) unsent(rec *schema.Record, o sink.Outcome) sink.Entry {
 
 // encodeWith also reports whether the record names a column that p's schema lacks.
 func (r *Route) encodeWith(p *plan, rec *schema.Record, g *schema.GroupMutation) (sink.Entry, bool, error) {
-	e := &encoder{route: r, plan: p, limit: maxCommitBytes}
-	var dedup *structpb.Value
+	e := r.sink.encoders.Get().(*encoder)
+	defer func() {
+		e.reset()
+		r.sink.encoders.Put(e)
+	}()
+	e.route, e.plan, e.limit = r, p, maxCommitBytes
+	var dedup string
 	if p.dedup != nil {
 		var err *schema.Error
 		if dedup, err = e.dedup(rec, g); err != nil {
@@ -125,11 +128,11 @@ func (r *Route) encodeWith(p *plan, rec *schema.Record, g *schema.GroupMutation)
 
 // dedup is the record's dedup key. A message id is unique within its topic only, so where
 // that is the key, where it came from (subscription, else route) is part of it.
-func (e *encoder) dedup(rec *schema.Record, g *schema.GroupMutation) (*structpb.Value, *schema.Error) {
+func (e *encoder) dedup(rec *schema.Record, g *schema.GroupMutation) (string, *schema.Error) {
 	name := e.route.target.name
 	switch {
 	case g.DedupKey == "":
-		return nil, e.refuse(schema.DedupIDMissing, "dedup: the record has no message id, which is its key by default (dedup.key)")
+		return "", e.refuse(schema.DedupIDMissing, "dedup: the record has no message id, which is its key by default (dedup.key)")
 	case g.DedupKey != rec.ID:
 		return dedupKey(name, "key", g.DedupKey), nil
 	case rec.Subscription == "":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -22,6 +23,7 @@ type Sink struct {
 	databases map[string]*database // every database of the routes, by path
 	// duplicates counts records found written already, by route.
 	duplicates metric.Int64Counter
+	encoders   sync.Pool // of *encoder, reset
 }
 
 var _ sink.Backend = (*Sink)(nil)
@@ -30,6 +32,7 @@ var _ sink.Backend = (*Sink)(nil)
 // nothing. The error joins every problem.
 func New(cfg Config, routes []*schema.Route) (*Sink, error) {
 	s := &Sink{cfg: cfg, targets: make(map[*schema.Route]*target), databases: make(map[string]*database)}
+	s.encoders.New = func() any { return new(encoder) }
 	var errs []error
 	if err := cfg.Validate(); err != nil {
 		errs = append(errs, err)

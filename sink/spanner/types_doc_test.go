@@ -51,9 +51,13 @@ var docValues = []struct{ kind, expr, json string }{
 
 // converted shows what becomes of a value in a column, or "" and the reason.
 func converted(col *column, v schema.Value, coerce bool) (shown, why string) {
-	w, bad := col.convert(v, coerce)
+	converted, bad := col.convert(&v, coerce)
 	if bad != nil {
 		return "", bad.detail
+	}
+	w, err := asProto(converted)
+	if err != nil {
+		return "", err.Error()
 	}
 	text, err := protojson.Marshal(w)
 	if err != nil {
