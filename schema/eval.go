@@ -15,6 +15,7 @@ import (
 type program struct {
 	fast     cel.Program
 	measured cel.Program // the same, measuring and limiting its cost
+	direct   *direct     // nil = there is only the evaluator
 	vars     []variable
 	text     string
 	shape    shape
@@ -32,6 +33,10 @@ func (p *program) eval(s *state) (value, error) {
 		run = p.measured
 	} else if s.cost += p.shape.bound(max(len(s.rec.Data), len(s.tree.src))); s.cost > MaxCost {
 		return value{}, errMeasure
+	} else if p.direct != nil {
+		if v, ok := p.direct.eval(s); ok {
+			return v, nil
+		}
 	}
 	out, details, err := run.Eval(s)
 	if run == p.measured {

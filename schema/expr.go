@@ -405,6 +405,9 @@ func (x *exprCompiler) program(e ast.Expr) evaluator {
 		x.problem(x.atNode(e.ID()), "%s", message)
 		return nil
 	}
+	if d := directOf(p, e); d != nil && len(d.calls) > 0 {
+		p.direct = d
+	}
 	return p
 }
 
@@ -428,11 +431,13 @@ type variable struct {
 var factory = ast.NewExprFactory()
 
 func (x *exprCompiler) variable(p *program, e ast.Expr, v variable) {
-	name := "@" + itoa(len(p.vars))
+	name := variableName(len(p.vars))
 	p.vars = append(p.vars, v)
 	e.SetKindCase(factory.NewIdent(e.ID(), name))
 	x.ast.SetReference(e.ID(), ast.NewIdentReference(name, nil))
 }
+
+func variableName(i int) string { return "@" + itoa(i) }
 
 func (x *exprCompiler) rewrite(p *program, e ast.Expr, bound []string) {
 	if path, ok := x.pathOf(e, bound); ok {
