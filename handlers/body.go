@@ -41,6 +41,7 @@ func (e *tooLargeError) Error() string {
 type wire struct {
 	x     *exchange
 	body  io.ReadCloser
+	conn  *conn // nil = it is told nothing
 	limit tooLargeError
 	n     int64
 	ended bool // the body was read to its end
@@ -60,7 +61,14 @@ func (b *wire) Read(p []byte) (int, error) {
 		b.failed = true
 		return 0, errDraining
 	}
+	if b.conn != nil {
+		// The read that comes to the end of the body starts net/http's watch.
+		b.conn.expected.Store(true)
+	}
 	n, err := b.read(p)
+	if b.conn != nil && err != io.EOF {
+		b.conn.expected.Store(false)
+	}
 	if err == nil || err == io.EOF {
 		// Between two reads the time is ours: on HTTP/2 a deadline that passes then breaks
 		// the rest of the body.
@@ -168,6 +176,9 @@ func (x *exchange) openBody(limit int64, option string) error {
 		return &x.limit
 	}
 	x.wire = wire{x: x, body: x.r.Body, limit: x.limit}
+	if x.r.ProtoMajor == 1 && x.r.ContentLength > 0 { // the length of chunks may be read byte by byte
+		x.wire.conn, _ = x.r.Context().Value(connKey{}).(*conn)
+	}
 	x.content = content{x: x, src: &x.wire, limit: x.limit}
 	switch c, _ := contentCoding(x.r.Header); c {
 	case gzipped:

@@ -43,6 +43,9 @@ func (h *api) begin(w http.ResponseWriter, r *http.Request, timeout time.Duratio
 
 func (x *exchange) end() {
 	x.ctx.end()
+	if x.wire.conn != nil {
+		x.wire.conn.expected.Store(false) // net/http has not begun its watch and may keep it
+	}
 	x.release(x.held)
 }
 

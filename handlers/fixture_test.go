@@ -314,6 +314,7 @@ func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 	if !f.offline {
 		f.server = httptest.NewUnstartedServer(nil)
 		f.server.Config = NewServer(f.handler, f.config.Limits)
+		f.server.Listener = Listener(f.server.Listener)
 		f.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 		f.server.Start()
 		t.Cleanup(f.server.Close)

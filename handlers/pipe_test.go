@@ -49,7 +49,7 @@ func servePipes(t *testing.T, f *fixture) *pipes {
 	srv := NewServer(f.handler, f.config.Limits)
 	srv.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	done := make(chan struct{})
-	go func() { defer close(done); srv.Serve(p) }()
+	go func() { defer close(done); srv.Serve(Listener(p)) }()
 	t.Cleanup(func() {
 		srv.Close()
 		<-done

@@ -38,5 +38,6 @@ func NewServer(h http.Handler, l Limits) *http.Server {
 		IdleTimeout:       l.IdleTimeout,
 		WriteTimeout:      max(l.RequestTimeout, l.BatchTimeout) + answerTime,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       withConn,
 	}
 }

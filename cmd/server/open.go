@@ -80,7 +80,7 @@ func (srv *server) open(ctx context.Context) error {
 	srv.http.ConnState = srv.conns.track
 	srv.http.ErrorLog = slog.NewLogLogger(srv.logger.Handler(), slog.LevelDebug)
 	srv.served = make(chan error, 1)
-	go func() { srv.served <- srv.http.Serve(srv.listener) }()
+	go func() { srv.served <- srv.http.Serve(handlers.Listener(srv.listener)) }()
 	return nil
 }
 
