@@ -58,12 +58,41 @@ func (p *path) eval(s *state) (value, error) {
 // resolve finds the value. Absent: some step found nothing. An error: a step goes into
 // something that has no members.
 func (p *path) resolve(s *state) (value, error) {
-	v := p.start(s)
+	at := 0
+	if p.root == rootData && s.decoded {
+		at = s.tree.root()
+	} else if v := p.start(s); v.origin == 0 || len(p.steps) == 0 {
+		return p.walk(s, v)
+	} else {
+		at = v.origin - 1
+	}
+	for i := range p.steps { // like walk, without making a value of what is on the way
+		st, n := &p.steps[i], &s.tree.nodes[at]
+		next := -1
+		switch {
+		case n.kind == object && !st.list:
+			next = s.tree.member(at, st.name)
+		case n.kind == list && st.list:
+			if first, count := n.children(); st.index >= 0 && st.index < count {
+				next = first + st.index
+			}
+		case n.kind != null:
+			return value{}, p.noStep(s, i, n.kind)
+		}
+		if next < 0 {
+			return value{}, nil
+		}
+		at = next
+	}
+	return s.tree.value(at), nil
+}
+
+// walk takes the steps from v, which is no part of the payload, or all there is.
+func (p *path) walk(s *state, v value) (value, error) {
 	for i, st := range p.steps {
 		next, ok := s.down(v, st)
 		if !ok {
-			return value{}, &Error{Code: TypeMismatch, Pointer: p.pointerAt(s, i),
-				Detail: fmt.Sprintf("%s is %s, not %s", p.prefix(i), v.kind, st.wanted())}
+			return value{}, p.noStep(s, i, v.kind)
 		}
 		if next.kind == absent {
 			return next, nil
@@ -71,6 +100,12 @@ func (p *path) resolve(s *state) (value, error) {
 		v = next
 	}
 	return v, nil
+}
+
+// noStep: what step i begins at has no such parts.
+func (p *path) noStep(s *state, i int, k kind) *Error {
+	return &Error{Code: TypeMismatch, Pointer: p.pointerAt(s, i),
+		Detail: fmt.Sprintf("%s is %s, not %s", p.prefix(i), k, p.steps[i].wanted())}
 }
 
 func (st step) wanted() string {

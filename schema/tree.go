@@ -87,6 +87,8 @@ type tree struct {
 	// for; otherwise n look-ups among n members would cost n*n.
 	index map[int]map[string]int
 
+	found int // the member that was last found
+
 	// own: src is a copy of the payload, which values may go on referring to.
 	own bool
 
@@ -134,14 +136,20 @@ func (t *tree) member(i int, name string) int {
 	if count >= indexedMembers {
 		return t.indexed(i, first, count, name)
 	}
-	for j := first; j < first+count; j++ {
+	// Mappings mostly read members in the payload's order, so the search begins behind the
+	// last member that was found.
+	j := t.found + 1
+	if j < first || j >= first+count {
+		j = first
+	}
+	for range count {
 		n := &t.nodes[j]
-		if !n.nameEsc {
-			if int(n.stop-n.name) == len(name)+2 && t.src[n.name+1:n.stop-1] == name {
-				return j
-			}
-		} else if t.nameOf(j) == name {
+		if int(n.stop-n.name) == len(name)+2 && t.src[n.name+1:n.stop-1] == name && !n.nameEsc || n.nameEsc && t.nameOf(j) == name {
+			t.found = j
 			return j
+		}
+		if j++; j == first+count {
+			j = first
 		}
 	}
 	return -1
