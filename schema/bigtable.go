@@ -80,12 +80,12 @@ type row struct {
 	s      *state
 	out    *RowMutation
 	micros int64
-	timed  bool   // micros is set
-	values []byte // the cells' values, side by side
+	timed  bool // micros is set
 }
 
 func (m *rowMapping) apply(s *state) (Mutation, error) {
 	r := &row{m: m, s: s, out: &RowMutation{}}
+	s.values = s.values[:0]
 	if err := r.place(); err != nil {
 		return Mutation{}, err
 	}
@@ -97,7 +97,11 @@ func (m *rowMapping) apply(s *state) (Mutation, error) {
 		}
 		only = yes
 	}
-	r.out.Ops = make([]Op, 0, len(m.set)+1)
+	ops := len(m.set)
+	if m.delete != nil {
+		ops++
+	}
+	r.out.Ops = make([]Op, 0, ops)
 	if m.delete != nil && (only || m.deleteWhen == nil) {
 		if err := r.delete(m.delete); err != nil {
 			return Mutation{}, within("delete", err)
@@ -111,7 +115,25 @@ func (m *rowMapping) apply(s *state) (Mutation, error) {
 	if len(r.out.Ops) == 0 {
 		return Mutation{Skip: SkippedEmpty}, nil
 	}
+	r.own()
 	return Mutation{Bigtable: r.out}, nil
+}
+
+// own gives the mutation its values, which stand side by side in the state's scratch.
+func (r *row) own() {
+	all := r.s.values
+	if len(all) <= keptScratch {
+		all = append(make([]byte, 0, len(all)), all...)
+	} else {
+		r.s.values = nil
+	}
+	at := 0
+	for i := range r.out.Ops {
+		if op := &r.out.Ops[i]; op.Kind == SetCell {
+			end := at + len(op.Value)
+			op.Value, at = all[at:end:end], end
+		}
+	}
 }
 
 // place makes instance, table and row key.
@@ -187,28 +209,38 @@ func (r *row) column(t *template) (string, error) {
 
 func (r *row) delete(d *deleteMapping) error {
 	if d.row {
-		return r.add(Op{Kind: DeleteRow})
+		return r.add(DeleteRow, "", "")
 	}
 	family, err := r.family(d.family)
 	if err != nil {
 		return err
 	}
 	if d.column == nil {
-		return r.add(Op{Kind: DeleteFamily, Family: family})
+		return r.add(DeleteFamily, family, "")
 	}
 	column, err := r.column(d.column)
 	if err != nil {
 		return err
 	}
-	return r.add(Op{Kind: DeleteColumn, Family: family, Column: column})
+	return r.add(DeleteColumn, family, column)
 }
 
-func (r *row) add(op Op) error {
+func (r *row) add(kind OpKind, family, column string) error {
 	if len(r.out.Ops) == MaxMutations {
 		return &Error{Code: TooLarge, Detail: fmt.Sprintf("the record makes more than %d mutations", MaxMutations)}
 	}
-	r.out.Ops = append(r.out.Ops, op)
+	r.out.Ops = append(r.out.Ops, Op{Kind: kind, Family: family, Column: column})
 	return nil
+}
+
+// set adds a cell; its time is known.
+func (r *row) set(family, column string, v []byte, as Encoding) error {
+	err := r.add(SetCell, family, column)
+	if err == nil {
+		op := &r.out.Ops[len(r.out.Ops)-1]
+		op.Micros, op.Value, op.As = r.micros, v, as
+	}
+	return err
 }
 
 func (r *row) cells() error {
@@ -316,12 +348,12 @@ func (r *row) all(a *allMapping) error {
 func (r *row) null(rule nullRule, family, column string, as Encoding) error {
 	switch rule {
 	case nullDelete:
-		return r.add(Op{Kind: DeleteColumn, Family: family, Column: column})
+		return r.add(DeleteColumn, family, column)
 	case nullEmpty:
 		if err := r.time(); err != nil {
 			return err
 		}
-		return r.add(Op{Kind: SetCell, Family: family, Column: column, Micros: r.micros, Value: []byte{}, As: as})
+		return r.set(family, column, nil, as)
 	default:
 		return nil
 	}
@@ -332,11 +364,8 @@ func (r *row) write(family, column string, v value, as Encoding, c *cellMapping)
 	if err := r.time(); err != nil {
 		return err
 	}
-	if r.values == nil {
-		r.values = make([]byte, 0, 16*len(r.m.set)+min(len(r.s.rec.Data), 4096)/2)
-	}
-	start := len(r.values)
-	values, err := encode(r.values, r.s, v, as)
+	start := len(r.s.values)
+	values, err := encode(r.s.values, r.s, v, as)
 	if err != nil && c != nil {
 		return named(err, c.source, r.s, c.value)
 	} else if err != nil {
@@ -345,9 +374,8 @@ func (r *row) write(family, column string, v value, as Encoding, c *cellMapping)
 	if len(values)-start > MaxCell {
 		return tooLargeCell()
 	}
-	r.values = values
-	return r.add(Op{Kind: SetCell, Family: family, Column: column, Micros: r.micros,
-		Value: values[start:len(values):len(values)], As: as})
+	r.s.values = values
+	return r.set(family, column, values[start:], as)
 }
 
 // time sets the cells' timestamp, when the first cell needs it.

@@ -29,6 +29,7 @@ type state struct {
 	exported int // values made for columns, elements of lists too
 
 	scratch []byte
+	values  []byte // a row's cells' values, side by side
 }
 
 var states = sync.Pool{New: func() any { return new(state) }}
@@ -39,15 +40,20 @@ func newState(r *Record) *state {
 	return s
 }
 
+// keptScratch is how many bytes a pooled state keeps of each of its buffers.
+const keptScratch = 64 << 10
+
 func (s *state) release() {
-	const keep = 64 << 10 // bytes
 	s.tree.release()
 	s.input.release()
 	s.builder.release()
-	scratch := s.scratch
-	if cap(scratch) > keep {
+	scratch, values := s.scratch, s.values
+	if cap(scratch) > keptScratch {
 		scratch = nil
 	}
-	*s = state{tree: s.tree, builder: s.builder, input: s.input, scratch: scratch[:0]}
+	if cap(values) > keptScratch {
+		values = nil
+	}
+	*s = state{tree: s.tree, builder: s.builder, input: s.input, scratch: scratch[:0], values: values[:0]}
 	states.Put(s)
 }
