@@ -40,6 +40,7 @@ type api struct {
 	reading    reading
 	budget     budget
 	buffers    buffers
+	groups     groups
 	codecs     codecs
 	turns      turns
 	deliveries deliveries

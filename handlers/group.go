@@ -34,6 +34,40 @@ type group struct {
 	ticket  Ticket
 	buf     *buffer // what the records point into; nil = something longer-lived
 	bytes   int64   // charged to the body budget until the group is admitted
+	pooled  bool    // it is of groups
+}
+
+// groups lends large groups. A small one is made of its size: many may wait at a time, of
+// senders that send little at once.
+type groups struct{ pool sync.Pool }
+
+// get lends a group that holds n records, at most groupRecords.
+func (p *groups) get(n int) *group {
+	if n < groupRecords/4 {
+		return &group{items: make([]item, 0, n), entries: make([]sink.Entry, 0, n)}
+	}
+	if g, ok := p.pool.Get().(*group); ok {
+		return g
+	}
+	return &group{items: make([]item, 0, groupRecords), entries: make([]sink.Entry, 0, groupRecords), pooled: true}
+}
+
+// put takes a settled group back of which nothing is read any more (see group.pinned).
+func (p *groups) put(g *group) {
+	if !g.pooled {
+		return
+	}
+	clear(g.items)
+	clear(g.entries)
+	*g = group{items: g.items[:0], entries: g.entries[:0], pooled: true}
+	p.pool.Put(g)
+}
+
+// add appends a record, whose place stays where it is as long as the group.
+func (g *group) add() *item {
+	n := len(g.items)
+	g.items = g.items[:n+1]
+	return &g.items[n]
 }
 
 // prepare maps and encodes an item.

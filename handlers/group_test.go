@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -176,4 +177,63 @@ func (ownErrors) Apply(r *schema.Record) (schema.Mutation, error) {
 		return schema.Mutation{}, &schema.Error{Code: schema.TooDeep, Detail: "too deep"}
 	}
 	return (&fakeMapper{}).Apply(r)
+}
+
+// keepingWriter keeps what it is given, and has given no outcome of the first call when that
+// call's time is over.
+type keepingWriter struct {
+	discardWriter
+	kept [][]sink.Entry
+}
+
+func (w *keepingWriter) Submit(ctx context.Context, es []sink.Entry) Ticket {
+	w.kept = append(w.kept, es)
+	if len(w.kept) > 1 {
+		return w.discardWriter.Submit(ctx, es)
+	}
+	outs := make([]sink.Outcome, len(es))
+	outs[0].Err = sink.ErrInFlight
+	for i := range outs[1:] {
+		outs[i+1].Kind = sink.Applied
+	}
+	return discardTicket(outs)
+}
+
+// The entries of a group go to a later one only when all of them have an outcome.
+func TestGroupsUnderWayAreNotReused(t *testing.T) {
+	w := &keepingWriter{}
+	f := newFixture(t, offline, func(f *fixture) { f.route.Writer = w })
+	first := strings.Repeat("{\"id\":\"a\"}\n", 200)
+	if a := f.records("x-ndjson", first); a.status != 504 || a.Written != 199 {
+		t.Fatalf("%d %.300s", a.status, a.body)
+	}
+	for range 3 {
+		if a := f.records("x-ndjson", strings.ReplaceAll(first, "a", "b")); a.status != 200 {
+			t.Fatalf("%d %.300s", a.status, a.body)
+		}
+	}
+	if len(w.kept) != 4 || len(w.kept[0]) != 200 {
+		t.Fatalf("%d calls, the first of %d entries", len(w.kept), len(w.kept[0]))
+	}
+	for i, e := range w.kept[0] {
+		if e.Key != "a" || !strings.HasSuffix(e.ID, ":"+strconv.Itoa(i)) {
+			t.Fatalf("entry %d of the call under way is now %q of %q", i, e.ID, e.Key)
+		}
+	}
+}
+
+// A pooled group holds nothing of the records it had, and a small one is not pooled.
+func TestGroupsGoBackEmpty(t *testing.T) {
+	var p groups
+	g := p.get(groupRecords)
+	g.add().rec.ID = "1"
+	g.entries = append(g.entries, sink.Entry{Key: "k"})
+	p.put(g)
+	if it, e := g.items[:1][0], g.entries[:1][0]; it.rec.ID != "" || e.Key != "" || len(g.items)+len(g.entries) != 0 || !g.pooled {
+		t.Errorf("it still holds %+v, %+v", it, e)
+	}
+	small := p.get(3)
+	if small.pooled || cap(small.items) != 3 || cap(small.entries) != 3 {
+		t.Errorf("a group of 3 has room for %d", cap(small.items))
+	}
 }

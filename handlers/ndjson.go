@@ -16,6 +16,8 @@ const (
 	maxStreamBuffer = 256 << 10
 )
 
+var newline = []byte{'\n'}
+
 // stream takes lines of JSON as they arrive. What is held is one buffer, and the records of
 // the groups that wait in the writer; neither depends on how long the stream is. Each read is
 // submitted at once, so that a slow sender's records do not wait for its next ones.
@@ -107,6 +109,12 @@ func (l *lines) next(end bool) (line []byte, more bool) {
 	return nil, false
 }
 
+// most is how many records the line just taken and what follows it in the buffer are at most.
+func (l *lines) most() int {
+	// The last one may have no ending.
+	return min(2+bytes.Count(l.buf.b[l.at:], newline), groupRecords)
+}
+
 // length is that of the line that has no ending yet.
 func (l *lines) length() int { return l.before + len(l.buf.b) - l.at }
 
@@ -173,7 +181,10 @@ func (b *run) takeLines(in *lines, end bool) (g *group, last bool) {
 				// Reported now; the rest of the line is passed over.
 				in.drop()
 				in.skipping, in.at = true, len(in.buf.b)
-				g = b.add(g, nil, b.h.recordTooLarge())
+				if g == nil {
+					g = b.h.groups.get(1)
+				}
+				b.add(g, nil, b.h.recordTooLarge())
 			}
 			return g, true
 		}
@@ -189,29 +200,27 @@ func (b *run) takeLines(in *lines, end bool) (g *group, last bool) {
 		if len(line) > limit {
 			line, refused = nil, b.h.recordTooLarge()
 		}
-		g = b.add(g, line, refused)
+		if g == nil {
+			g = b.h.groups.get(in.most())
+		}
+		b.add(g, line, refused)
 	}
 	return g, false
 }
 
-// add appends a record to the group, which it makes when there is none.
-func (b *run) add(g *group, line []byte, refused *schema.Error) *group {
-	if g == nil {
-		g = &group{}
-	}
+// add appends a record to the group.
+func (b *run) add(g *group, line []byte, refused *schema.Error) {
 	index := b.rep.received
 	b.rep.received++
-	g.items = append(g.items, item{})
-	it := &g.items[len(g.items)-1]
+	it := g.add()
 	if refused != nil {
 		// The line is not held, so its id cannot tell it from others.
 		it.index, it.entry, it.refused = index, -1, refused
-		return g
+		return
 	}
 	if b.fill(it, index, line) && b.rt.Format != "json" {
 		it.refused = oneValue(line)
 	}
-	return g
 }
 
 // oneValue checks that text is one JSON value, strict but for o, where the format's decoder

@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"runtime"
 	"strings"
 	"time"
 
@@ -20,6 +21,10 @@ const (
 	// openGroups is the most groups of one request that wait for their outcomes; beyond it
 	// the request's reading waits.
 	openGroups = 64
+	// breath is after how many records, some 200 us of work, a request looks at its deadline
+	// and lets others run. The goroutines that carry the sink's requests and answers, and
+	// pushes, would wait for milliseconds behind a whole group otherwise.
+	breath = 32
 )
 
 // maxKey is the longest Idempotency-Key.
@@ -123,9 +128,9 @@ func (b *run) document() error {
 	b.rep.received = len(records)
 	for at := 0; at < len(records); at += groupRecords {
 		n := min(groupRecords, len(records)-at)
-		g := &group{items: make([]item, n)}
+		g := b.h.groups.get(n)
 		for i, s := range records[at : at+n] {
-			b.fill(&g.items[i], at+i, body.b[s.from:s.to])
+			b.fill(g.add(), at+i, body.b[s.from:s.to])
 		}
 		b.put(g)
 	}
@@ -209,13 +214,20 @@ func (b *run) fill(it *item, index int, data []byte) bool {
 // put maps, encodes and submits a group, and returns when it is admitted. After a record was
 // not admitted, nothing more is submitted.
 func (b *run) put(g *group) {
+	late := false
 	for i := range g.items {
+		if i%breath == 0 {
+			if i > 0 {
+				runtime.Gosched()
+			}
+			late = b.x.ctx.Err() != nil
+		}
 		it := &g.items[i]
 		switch {
 		case it.v.fate != undecided || it.refused != nil:
 		case b.stop != nil:
 			it.v = verdict{fate: overloaded, code: schema.Overloaded, detail: "not submitted, since a record before it was not admitted"}
-		case b.x.ctx.Err() != nil:
+		case late:
 			it.v = verdict{fate: expired, code: schema.Deadline, detail: "the deadline passed before the write"}
 		default:
 			b.h.prepare(b.rt, g, it)
@@ -248,12 +260,12 @@ func (b *run) settleOldest() {
 		it := &g.items[i]
 		b.rep.note(it.index, it.rec.ID, it.v)
 	}
-	switch {
-	case g.pinned():
+	if g.pinned() {
 		b.pinned = true
-	case g.buf != nil:
-		b.h.buffers.put(g.buf)
+		return
 	}
+	b.h.buffers.put(g.buf)
+	b.h.groups.put(g)
 }
 
 // mediaType is the request's media type without parameters; empty = none or unreadable.
