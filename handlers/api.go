@@ -26,6 +26,7 @@ type api struct {
 	routes      map[string]*route
 	list        []*route // in the order of the configuration
 	def         *route
+	pushes      map[string]*route // by the paths that straight knows
 	limits      Limits
 	expose      Expose
 	deadLetters DeadLetters
@@ -64,6 +65,7 @@ func New(c Config) http.Handler { return newAPI(c).handler(c.Auth) }
 func newAPI(c Config) *api {
 	h := &api{
 		routes:      make(map[string]*route, len(c.Routes)),
+		pushes:      make(map[string]*route, len(c.Routes)+1),
 		limits:      c.Limits,
 		expose:      c.Expose,
 		deadLetters: c.DeadLetters,
@@ -99,19 +101,45 @@ func newAPI(c Config) *api {
 		}
 		h.routes[r.Name] = rt
 		h.list = append(h.list, rt)
+		if r.Name != "" && !strings.Contains(r.Name, "/") { // which no path of the pattern holds
+			h.pushes[strings.Replace(pushPattern, "{route}", r.Name, 1)] = rt
+		}
 		if r == c.Default {
 			h.def = rt
+			h.pushes["/"] = rt
 		}
 	}
 	return h
 }
 
-// handler builds the router. Everything but the open endpoints stands behind auth, unknown
-// paths included, so that 401 comes before 404.
+// pushPattern is the pattern of a route's pushes.
+const pushPattern = "/v1/routes/{route}/push"
+
+// handler gives everything. Nearly all requests are pushes to a known route: these go past
+// the router, which would copy each of them, and to the same end.
 func (h *api) handler(auth func(http.Handler) http.Handler) http.Handler {
 	if auth == nil {
 		auth = denyAll
 	}
+	router := h.router(auth)
+	push := h.recovered(auth(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s, ok := w.(*statusWriter); ok {
+			s.routed = true
+		}
+		h.servePush(w, r, h.straight(r))
+	})))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if rt := h.straight(r); rt != nil {
+			h.observed(w, r, rt, push)
+			return
+		}
+		router.ServeHTTP(w, r)
+	})
+}
+
+// router builds the router. Everything but the open endpoints stands behind auth, unknown
+// paths included, so that 401 comes before 404.
+func (h *api) router(auth func(http.Handler) http.Handler) chi.Router {
 	r := chi.NewRouter()
 	r.Use(h.observe, h.recovered, func(next http.Handler) http.Handler {
 		closed := auth(next)
@@ -123,7 +151,7 @@ func (h *api) handler(auth func(http.Handler) http.Handler) http.Handler {
 			closed.ServeHTTP(w, r)
 		})
 	})
-	r.Post("/v1/routes/{route}/push", h.withRoute(h.servePush))
+	r.Post(pushPattern, h.withRoute(h.servePush))
 	r.Post("/v1/routes/{route}/records", h.withRoute(h.serveRecords))
 	if h.expose.Dryrun {
 		r.Post("/v1/routes/{route}/dryrun", h.withRoute(h.serveDryrun))
@@ -159,6 +187,15 @@ func (h *api) handler(auth func(http.Handler) http.Handler) http.Handler {
 		refuse(w, req, http.StatusMethodNotAllowed, "method not allowed on this path")
 	})
 	return r
+}
+
+// straight gives the route of a push whose path is written as in the documentation; nil = the
+// router decides.
+func (h *api) straight(r *http.Request) *route {
+	if r.Method != http.MethodPost || r.URL.RawPath != "" {
+		return nil
+	}
+	return h.pushes[r.URL.Path]
 }
 
 // open reports whether a request needs no authentication: it gives and takes no data.
@@ -257,9 +294,11 @@ func (h *api) logPanic(ctx context.Context, p any) {
 // statusWriter remembers the status of the answer, and when the headers were read.
 type statusWriter struct {
 	http.ResponseWriter
-	start  time.Time
-	status int        // 0 = nothing was written
-	span   trace.Span // nil = the request is not traced
+	start    time.Time
+	status   int        // 0 = nothing was written
+	routed   bool       // auth let a push in that straight found
+	span     trace.Span // nil = the request is not traced
+	exchange exchange   // the request's, made with it; see begin
 }
 
 // What stands in metrics for what a caller may choose freely.
@@ -285,62 +324,72 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// readDeadliner sets the time until which the request's body is read.
-type readDeadliner interface{ SetReadDeadline(time.Time) error }
-
 // SetReadDeadline is that of http.ResponseController, without making one.
 func (w *statusWriter) SetReadDeadline(at time.Time) error {
-	return deadlinerOf(w.ResponseWriter).SetReadDeadline(at)
-}
-
-func deadlinerOf(w http.ResponseWriter) readDeadliner {
-	if d, ok := w.(readDeadliner); ok {
-		return d
+	if d, ok := w.ResponseWriter.(interface{ SetReadDeadline(time.Time) error }); ok {
+		return d.SetReadDeadline(at)
 	}
-	return http.NewResponseController(w)
+	return http.NewResponseController(w.ResponseWriter).SetReadDeadline(at)
 }
 
-// observe counts the request and makes sure that an answer is given: a handler that returns
-// without one would be answered 200 by net/http.
+// observe is observed for what the router routes.
 func (h *api) observe(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		s := &statusWriter{ResponseWriter: w, start: start}
-		if h.tracing != nil {
-			if ctx, span := h.tracing.Begin(r); span != nil {
-				r, s.span = r.WithContext(ctx), span
-				defer s.abandonSpan()
-			}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.observed(w, r, nil, next) })
+}
+
+// observed counts the request and makes sure that an answer is given: a handler that returns
+// without one would be answered 200 by net/http. rt is set for what straight found.
+func (h *api) observed(w http.ResponseWriter, r *http.Request, rt *route, next http.Handler) {
+	start := time.Now()
+	s := &statusWriter{ResponseWriter: w, start: start}
+	if h.tracing != nil {
+		if ctx, span := h.tracing.Begin(r); span != nil {
+			r, s.span = r.WithContext(ctx), span
+			defer s.abandonSpan()
 		}
-		if r.ContentLength != 0 {
-			// net/http reads on in a body that the handler leaves, without any bound of its own.
-			_ = s.SetReadDeadline(start.Add(h.limits.ReadBodyTimeout))
+	}
+	if r.ContentLength != 0 {
+		// net/http reads on in a body that the handler leaves, without any bound of its own.
+		_ = s.SetReadDeadline(start.Add(h.limits.ReadBodyTimeout))
+	}
+	next.ServeHTTP(s, r)
+	if s.status == 0 {
+		refuse(s, r, http.StatusInternalServerError, "an internal error: no answer was given")
+	}
+	pattern, name, method := unmatched, "", http.MethodPost
+	switch {
+	case rt == nil:
+		pattern, name, method = h.labels(r, s.status)
+	case !s.routed:
+	case r.URL.Path == "/":
+		pattern, name = "/", rt.Name
+	default:
+		pattern, name = pushPattern, rt.Name
+	}
+	h.observer.Request(pattern, name, method, s.status, time.Since(start))
+	if s.span != nil {
+		s.endSpan(r, pattern, name, method)
+	}
+}
+
+// labels are what metrics say of a request that the router routed.
+func (h *api) labels(r *http.Request, status int) (pattern, name, method string) {
+	pattern = unmatched
+	if status != http.StatusNotFound || chi.URLParam(r, "route") != "" {
+		if p := chi.RouteContext(r.Context()).RoutePattern(); p != "" {
+			pattern = p
 		}
-		next.ServeHTTP(s, r)
-		if s.status == 0 {
-			refuse(s, r, http.StatusInternalServerError, "an internal error: no answer was given")
-		}
-		pattern := unmatched
-		if s.status != http.StatusNotFound || chi.URLParam(r, "route") != "" {
-			if p := chi.RouteContext(r.Context()).RoutePattern(); p != "" {
-				pattern = p
-			}
-		}
-		method := otherMethod
-		if i := slices.Index(standardMethods, r.Method); i >= 0 {
-			method = standardMethods[i] // metrics keep it, and r.Method is part of the request's whole first line
-		}
-		name := ""
-		if rt := h.routeOf(r); rt != nil {
-			name = rt.Name
-		} else if h.def != nil && pattern == "/" && method == http.MethodPost {
-			name = h.def.Name
-		}
-		h.observer.Request(pattern, name, method, s.status, time.Since(start))
-		if s.span != nil {
-			s.endSpan(r, pattern, name, method)
-		}
-	})
+	}
+	method = otherMethod
+	if i := slices.Index(standardMethods, r.Method); i >= 0 {
+		method = standardMethods[i] // metrics keep it, and r.Method is part of the request's whole first line
+	}
+	if rt := h.routeOf(r); rt != nil {
+		name = rt.Name
+	} else if h.def != nil && pattern == "/" && method == http.MethodPost {
+		name = h.def.Name
+	}
+	return pattern, name, method
 }
 
 func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {

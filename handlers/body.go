@@ -42,7 +42,7 @@ type wire struct {
 	x     *exchange
 	body  io.ReadCloser
 	conn  *conn // nil = it is told nothing
-	limit tooLargeError
+	limit *tooLargeError
 	n     int64
 	ended bool // the body was read to its end
 	// failed: a read did. Its deadline stays, so that net/http, which reads on in a body that
@@ -78,7 +78,7 @@ func (b *wire) Read(p []byte) (int, error) {
 	}
 	b.n += int64(n)
 	if b.n > b.limit.limit {
-		return 0, &b.limit
+		return 0, b.limit
 	}
 	switch {
 	case err == nil:
@@ -108,7 +108,7 @@ type content struct {
 	x     *exchange
 	src   io.Reader
 	close func()
-	limit tooLargeError
+	limit *tooLargeError
 	n     int64
 }
 
@@ -120,7 +120,7 @@ func (c *content) Read(p []byte) (int, error) {
 	n, err := c.read(p)
 	c.n += int64(n)
 	if c.n > c.limit.limit {
-		return 0, &c.limit
+		return 0, c.limit
 	}
 	if n > 0 && !c.x.charge(int64(n)) {
 		return 0, errBudgetFull
@@ -175,11 +175,11 @@ func (x *exchange) openBody(limit int64, option string) error {
 	if x.r.ContentLength > limit {
 		return &x.limit
 	}
-	x.wire = wire{x: x, body: x.r.Body, limit: x.limit}
+	x.wire = wire{x: x, body: x.r.Body, limit: &x.limit}
 	if x.r.ProtoMajor == 1 && x.r.ContentLength > 0 { // the length of chunks may be read byte by byte
 		x.wire.conn, _ = x.r.Context().Value(connKey{}).(*conn)
 	}
-	x.content = content{x: x, src: &x.wire, limit: x.limit}
+	x.content = content{x: x, src: &x.wire, limit: &x.limit}
 	switch c, _ := contentCoding(x.r.Header); c {
 	case gzipped:
 		src, err := x.h.codecs.gzip(compressed{&x.wire})

@@ -209,7 +209,7 @@ func TestRUN01PathsOfServerAndContractAgree(t *testing.T) {
 	}
 	f := newFixture(t, offline, withConsole, func(f *fixture) { f.config.Metrics = http.NotFoundHandler() })
 	served := map[string]bool{}
-	err = chi.Walk(f.api.handler(NoAuth).(chi.Routes), func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+	err = chi.Walk(f.api.router(NoAuth), func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		served[method+" "+path] = true
 		if strings.HasSuffix(strings.TrimSuffix(path, "/"), "z") {
 			t.Errorf("RUN-01 %s is the front end's", path)

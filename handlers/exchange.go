@@ -15,7 +15,7 @@ type exchange struct {
 	w http.ResponseWriter
 	r *http.Request
 	// conn is asked for deadlines of reads; a recorder in tests has none.
-	conn readDeadliner
+	conn *statusWriter
 	// ctx ends at the deadline, which is absolute and counted from the headers.
 	ctx  deadline
 	span trace.Span // nil = the request is not traced
@@ -31,12 +31,13 @@ type exchange struct {
 // begin starts an exchange whose deadline is timeout from when the headers were read, a wait
 // for the keys of its token included. The caller defers end.
 func (h *api) begin(w http.ResponseWriter, r *http.Request, timeout time.Duration) *exchange {
-	x := &exchange{h: h, w: w, r: r, conn: deadlinerOf(w)}
-	start := time.Now()
-	if s, ok := w.(*statusWriter); ok {
-		start, x.span = s.start, s.span
+	s, ok := w.(*statusWriter)
+	if !ok {
+		s = &statusWriter{ResponseWriter: w, start: time.Now()}
 	}
-	x.ctx.at = start.Add(timeout)
+	x := &s.exchange
+	x.h, x.w, x.r, x.conn, x.span = h, w, r, s, s.span
+	x.ctx.at = s.start.Add(timeout)
 	x.ctx.request = traceparent.Context{Context: r.Context(), Header: r.Header}
 	return x
 }

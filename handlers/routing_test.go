@@ -2,8 +2,11 @@ package handlers
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -180,5 +183,99 @@ func TestOpenAPIIsServed(t *testing.T) {
 	f := newFixture(t)
 	if a := f.do(f.request("GET", "/openapi.yaml", "")); a.status != 200 || a.body != string(pushsink.OpenAPI) {
 		t.Errorf("got %d, %d bytes", a.status, len(a.body))
+	}
+}
+
+// A push that goes past the router is answered, counted, traced and logged as through it.
+func TestStraightPushesAreAsTheRouters(t *testing.T) {
+	type seen struct {
+		status int
+		header http.Header
+		body   string
+		counts map[string]int
+		span   string
+		logs   string
+	}
+	with := func(straight bool, path, method, token, body string, change func(*fixture)) (seen, bool) {
+		tr := newTraced()
+		f := newFixture(t, offline, func(f *fixture) {
+			f.config.Auth = bearer
+			f.config.Tracing = tr
+			f.config.Logger = slog.New(slog.NewTextHandler(&lockedWriter{w: f.logs}, &slog.HandlerOptions{
+				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+					if a.Key == slog.TimeKey || a.Key == "stack" {
+						return slog.Attr{}
+					}
+					return a
+				}}))
+			if change != nil {
+				change(f)
+			}
+		})
+		r, err := http.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.RequestURI = r.URL.RequestURI()
+		r.Header.Set("Traceparent", callersParent)
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		found := f.api.straight(r) != nil
+		if !straight {
+			clear(f.api.pushes)
+		}
+		w := newRecorder()
+		f.handler.ServeHTTP(w, r)
+		span, attributes := tr.only(t)
+		s := seen{status: w.Code, header: w.Header(), body: w.Body.String(), counts: f.counts.requests, logs: f.logs.String(),
+			span: fmt.Sprint(span.Name(), span.Status(), span.Parent().SpanID(), attributes)}
+		return s, found
+	}
+	noDefault := func(f *fixture) { f.config.Default = nil }
+	good := wrap(`{"id":"a"}`, "m")
+	for _, c := range []struct {
+		name, method, path, token, body string
+		change                          func(*fixture)
+		straight                        bool
+		status                          int
+	}{
+		{"push", "POST", "/v1/routes/r/push", "good", good, nil, true, 204},
+		{"a query", "POST", "/v1/routes/r/push?x=/", "good", good, nil, true, 204},
+		{"an empty query", "POST", "/v1/routes/r/push?", "good", good, nil, true, 204},
+		{"default", "POST", "/", "good", good, nil, true, 204},
+		{"default, no path at all", "POST", "", "good", good, nil, false, 204},
+		{"no default", "POST", "/", "good", good, noDefault, false, 404},
+		{"no token", "POST", "/v1/routes/r/push", "", good, nil, true, 401},
+		{"no token for the default", "POST", "/", "", good, nil, true, 401},
+		{"another's token", "POST", "/v1/routes/r/push", "other", good, nil, true, 403},
+		{"no such route", "POST", "/v1/routes/none/push", "good", good, nil, false, 404},
+		{"no name", "POST", "/v1/routes//push", "good", good, nil, false, 404},
+		{"the pattern itself", "POST", "/v1/routes/{route}/push", "good", good, nil, false, 404},
+		{"the method", "PUT", "/v1/routes/r/push", "good", good, nil, false, 405},
+		{"no method of ours", "BREW", "/v1/routes/r/push", "good", good, nil, false, 405},
+		{"the method of the default", "DELETE", "/", "good", good, nil, false, 405},
+		{"a slash behind", "POST", "/v1/routes/r/push/", "good", good, nil, false, 404},
+		{"a slash twice", "POST", "//v1/routes/r/push", "good", good, nil, false, 404},
+		{"a slash twice within", "POST", "/v1/routes/r//push", "good", good, nil, false, 404},
+		{"dots", "POST", "/v1/routes/../routes/r/push", "good", good, nil, false, 404},
+		{"escaped", "POST", "/v1/routes/%72/push", "good", good, nil, false, 204},
+		{"escaped, elsewhere", "POST", "/v1/r%6futes/r/push", "good", good, nil, false, 404},
+		{"an escaped slash", "POST", "/v1/routes/r%2Fpush", "good", good, nil, false, 404},
+		{"capitals", "POST", "/v1/routes/R/push", "good", good, nil, false, 404},
+		{"no envelope", "POST", "/v1/routes/r/push", "good", "{}", nil, true, 400},
+		{"a refused record", "POST", "/v1/routes/r/push", "good", wrap(`{"do":"mismatch"}`, "m"), nil, true, 422},
+		{"a panic", "POST", "/v1/routes/r/push", "good", wrap(`{"do":"panic"}`, "m"), nil, true, 500},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, straight := with(true, c.path, c.method, c.token, c.body, c.change)
+			want, _ := with(false, c.path, c.method, c.token, c.body, c.change)
+			if straight != c.straight || got.status != c.status {
+				t.Errorf("straight %v, status %d, want %v %d: %s", straight, got.status, c.straight, c.status, got.body)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+		})
 	}
 }
