@@ -8,32 +8,40 @@ import (
 
 	sppb "cloud.google.com/go/spanner/apiv1/spannerpb"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/pushsink/pushsink/internal/encoded"
 )
 
-// batchWrite sends the open entries as one BatchWrite.
-func (a *attempt) batchWrite(ctx context.Context) {
-	sent := a.open()
+// batchWrite sends the entries as one BatchWrite.
+func (a *attempt) batchWrite(ctx context.Context, sent []int) {
 	if a.c.perGroup.Load() {
 		a.commitEach(ctx, sent)
 		return
 	}
-	size := 0
+	groups := 0
 	for _, i := range sent {
-		size += int(a.items[i].requestBytes(BatchWrite))
-	}
-	wire := make([]byte, 0, size)
-	for _, i := range sent {
-		wire = a.items[i].appendGroup(wire)
+		groups += int(a.items[i].requestBytes(BatchWrite))
 	}
 	err := a.c.inSession(ctx, func(session string) error {
-		req := &sppb.BatchWriteRequest{Session: session, RequestOptions: a.requestOptions(sent)}
-		// The groups are marshalled already. Fields that a message does not know are
-		// sent as they are: the request on the wire is the same.
-		req.ProtoReflect().SetUnknown(wire)
-		if a.oversized(proto.Size(req), sent) {
+		head := &sppb.BatchWriteRequest{Session: session, RequestOptions: a.requestOptions(sent)}
+		size := proto.Size(head) + groups
+		if a.oversized(size, sent) {
 			return nil
+		}
+		var err error
+		req := encoded.Request(size, func(b []byte) []byte {
+			b, err = proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, head)
+			for _, i := range sent {
+				b = a.items[i].appendGroup(b)
+			}
+			return b
+		})
+		if err != nil {
+			req.Free()
+			return err
 		}
 		return a.stream(ctx, session, req, sent)
 	})
@@ -48,15 +56,16 @@ func (a *attempt) batchWrite(ctx context.Context) {
 }
 
 // stream runs the call and takes its statuses. What was answered before an error stays.
-func (a *attempt) stream(ctx context.Context, session string, req *sppb.BatchWriteRequest, sent []int) error {
+func (a *attempt) stream(ctx context.Context, session string, req mem.Buffer, sent []int) error {
 	ctx, cancel := context.WithCancel(a.c.outgoing(ctx, session))
 	defer cancel() // ends the stream, however it is left
-	stream, err := a.c.stub.BatchWrite(ctx, req)
+	stream, err := encoded.Stream(ctx, a.c.pool, sppb.Spanner_BatchWrite_FullMethodName, req)
 	if err != nil {
 		return err
 	}
 	for answered := false; ; answered = true {
-		answer, err := stream.Recv()
+		var answer sppb.BatchWriteResponse
+		err := stream.RecvMsg(&answer)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

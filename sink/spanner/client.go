@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/pushsink/pushsink/internal/encoded"
 )
 
 const (
@@ -64,7 +66,7 @@ func dial(cfg *Config, database string) (*client, error) {
 		opts = append(opts, option.WithEndpoint(plainTarget(cfg.Endpoint)), option.WithoutAuthentication(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	}
-	for _, o := range cfg.DialOptions {
+	for _, o := range append(encoded.DialOptions(), cfg.DialOptions...) {
 		opts = append(opts, option.WithGRPCDialOption(o))
 	}
 	ctx, cancel := context.WithCancel(context.Background())

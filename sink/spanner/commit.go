@@ -17,8 +17,8 @@ import (
 // Records that were written before would fail it as a whole, so the dedup rows of the
 // batch are read first, and of entries with the same dedup key only the first is sent:
 // the others share its fate if that is success.
-func (a *attempt) commit(ctx context.Context) {
-	a.settleDuplicates(ctx, a.open())
+func (a *attempt) commit(ctx context.Context, open []int) {
+	a.settleDuplicates(ctx, open)
 	leaders := make(map[string]int)
 	followers := make(map[int]int)
 	var sent []int
@@ -85,7 +85,9 @@ func (a *attempt) commitOnce(ctx context.Context, sent []int) (committed bool, e
 		if d := a.sink.cfg.MaxCommitDelay; d != nil {
 			req.MaxCommitDelay = durationpb.New(*d)
 		}
-		req.ProtoReflect().SetUnknown(wire) // as in batchWrite
+		// The mutations are marshalled already. Fields that a message does not know are
+		// sent as they are: the request on the wire is the same.
+		req.ProtoReflect().SetUnknown(wire)
 		if a.oversized(proto.Size(req), sent) {
 			return nil
 		}

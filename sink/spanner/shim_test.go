@@ -8,6 +8,7 @@ import (
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -34,13 +35,15 @@ type batchShim struct {
 }
 
 func (s *batchShim) SendMsg(m any) error {
-	wire, err := proto.Marshal(m.(proto.Message)) // as it would arrive
-	if err != nil {
-		return err
-	}
-	s.req = &sppb.BatchWriteRequest{}
-	if err := proto.Unmarshal(wire, s.req); err != nil {
-		return err
+	switch m := m.(type) {
+	case *sppb.BatchWriteRequest: // the start-up check's
+		s.req = m
+	case mem.Buffer:
+		defer m.Free()
+		s.req = &sppb.BatchWriteRequest{}
+		if err := proto.Unmarshal(m.ReadOnlyData(), s.req); err != nil {
+			return err
+		}
 	}
 	s.left = s.req.MutationGroups
 	return nil

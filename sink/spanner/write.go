@@ -31,8 +31,7 @@ type attempt struct {
 // refusal has more than one meaning, and with dedup one stands before a Commit.
 func (s *Sink) Write(ctx context.Context, d sink.Dest, batch []sink.Entry) []sink.Outcome {
 	a := &attempt{sink: s, db: s.databases[d.Instance],
-		items: make([]*payload, len(batch)), outs: make([]sink.Outcome, len(batch)), done: make([]bool, len(batch)),
-		refused: make(map[int]*status.Status)}
+		items: make([]*payload, len(batch)), outs: make([]sink.Outcome, len(batch)), done: make([]bool, len(batch))}
 	for i := range batch {
 		p, ok := batch[i].Payload.(*payload)
 		switch {
@@ -50,13 +49,15 @@ func (s *Sink) Write(ctx context.Context, d sink.Dest, batch []sink.Entry) []sin
 		a.settleOpen(sink.Outcome{Kind: sink.Transient, Scope: sink.ScopeBatch, Err: fmt.Errorf("%s: %w", d.Instance, errNotOpen)})
 		return a.outs
 	}
-	if len(a.open()) > 0 {
+	if open := a.open(); len(open) > 0 {
 		if s.cfg.WriteMethod == Commit {
-			a.commit(ctx)
+			a.commit(ctx, open)
 		} else {
-			a.batchWrite(ctx)
+			a.batchWrite(ctx, open)
 		}
-		a.explain(ctx)
+		if len(a.refused) > 0 {
+			a.explain(ctx)
+		}
 	}
 	a.settleOpen(sink.Outcome{Err: fmt.Errorf("%s: no status was reported for the mutation group", d.Instance)})
 	return a.outs
@@ -81,13 +82,20 @@ func (a *attempt) settleOpen(o sink.Outcome) {
 
 // open lists the entries of which nothing is known yet.
 func (a *attempt) open() []int {
-	var open []int
+	open := make([]int, 0, len(a.done))
 	for i, done := range a.done {
 		if _, refused := a.refused[i]; !done && !refused {
 			open = append(open, i)
 		}
 	}
 	return open
+}
+
+func (a *attempt) refuse(i int, s *status.Status) {
+	if a.refused == nil {
+		a.refused = make(map[int]*status.Status)
+	}
+	a.refused[i] = s
 }
 
 // status takes a group's own status. Applied needs the commit's time beside an OK: it is
@@ -97,7 +105,7 @@ func (a *attempt) status(i int, s *status.Status, committed bool) {
 	case a.outs[i].Kind == sink.Applied:
 	case s.Code() != codes.OK:
 		if !a.done[i] {
-			a.refused[i] = s
+			a.refuse(i, s)
 		}
 	case committed:
 		a.settle(i, sink.Outcome{Kind: sink.Applied})
@@ -116,7 +124,7 @@ func (a *attempt) fail(rpc string, err error, sent []int) {
 	if o.Kind == sink.Rejected && len(sent) == 1 {
 		// The record was alone in the call, so the status is its own.
 		for _, i := range left {
-			a.refused[i] = status.Convert(err)
+			a.refuse(i, status.Convert(err))
 		}
 		return
 	}
