@@ -136,23 +136,26 @@ func (t *tree) member(i int, name string) int {
 	if count >= indexedMembers {
 		return t.indexed(i, first, count, name)
 	}
-	// Mappings mostly read members in the payload's order, so the search begins behind the
-	// last member that was found.
-	j := t.found + 1
-	if j < first || j >= first+count {
-		j = first
+	// Mappings mostly read members in the payload's order.
+	if j := t.found + 1; j >= first && j < first+count && t.named(j, name) {
+		t.found = j
+		return j
 	}
-	for range count {
-		n := &t.nodes[j]
-		if int(n.stop-n.name) == len(name)+2 && t.src[n.name+1:n.stop-1] == name && !n.nameEsc || n.nameEsc && t.nameOf(j) == name {
+	for j := first; j < first+count; j++ {
+		if t.named(j, name) {
 			t.found = j
 			return j
 		}
-		if j++; j == first+count {
-			j = first
-		}
 	}
 	return -1
+}
+
+func (t *tree) named(j int, name string) bool {
+	n := &t.nodes[j]
+	if n.nameEsc {
+		return t.nameOf(j) == name
+	}
+	return int(n.stop-n.name) == len(name)+2 && t.src[n.name+1:n.stop-1] == name
 }
 
 func (t *tree) indexed(i, first, count int, name string) int {
