@@ -17,13 +17,11 @@ import (
 // observer counts what the handlers tell. Its labels come from fixed sets, so the
 // attribute sets are made once each and kept.
 type observer struct {
-	requests metric.Int64Counter
-	seconds  metric.Float64Histogram
-	records  metric.Int64Counter
-	durable  metric.Float64Histogram
-	late     metric.Int64Counter
-	refused  metric.Int64Counter
-	fetches  metric.Int64Counter
+	seconds metric.Float64Histogram
+	durable metric.Float64Histogram
+	late    metric.Int64Counter
+	refused metric.Int64Counter
+	fetches metric.Int64Counter
 	// body is read when metrics are: it changes twice in each request.
 	body atomic.Int64
 
@@ -61,7 +59,8 @@ func authSet(r auth.Reason) attribute.Set {
 func newObserver(meter metric.Meter) (*observer, error) {
 	o := &observer{}
 	var err error
-	if o.requests, err = meter.Int64Counter("pushsink.http.requests", metric.WithUnit("{request}"), metric.WithDescription("Answered requests.")); err != nil {
+	if _, err = meter.Int64ObservableCounter("pushsink.http.requests", metric.WithUnit("{request}"), metric.WithDescription("Answered requests."),
+		metric.WithInt64Callback(o.requestSets.counts)); err != nil {
 		return nil, err
 	}
 	if o.seconds, err = meter.Float64Histogram("pushsink.http.duration", metric.WithUnit("s"),
@@ -69,7 +68,8 @@ func newObserver(meter metric.Meter) (*observer, error) {
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)); err != nil {
 		return nil, err
 	}
-	if o.records, err = meter.Int64Counter("pushsink.records", metric.WithUnit("{record}"), metric.WithDescription("Records by what became of them.")); err != nil {
+	if _, err = meter.Int64ObservableCounter("pushsink.records", metric.WithUnit("{record}"), metric.WithDescription("Records by what became of them."),
+		metric.WithInt64Callback(o.recordSets.counts)); err != nil {
 		return nil, err
 	}
 	if o.durable, err = meter.Float64Histogram("pushsink.records.latency", metric.WithUnit("s"),
@@ -99,12 +99,12 @@ func newObserver(meter metric.Meter) (*observer, error) {
 
 func (o *observer) Request(pattern, route, method string, status int, took time.Duration) {
 	set := o.requestSets.of(requestLabels{pattern, route, method, status}, requestLabels.set)
-	o.requests.Add(context.Background(), 1, set.add...)
+	set.n.Add(1)
 	o.seconds.Record(context.Background(), took.Seconds(), set.record...)
 }
 
 func (o *observer) Records(route string, result handlers.Result, code schema.Code, n int) {
-	o.records.Add(context.Background(), int64(n), o.recordSets.of(recordLabels{route, result, code}, recordLabels.set).add...)
+	o.recordSets.of(recordLabels{route, result, code}, recordLabels.set).n.Add(int64(n))
 }
 
 func (o *observer) Durable(route string, age time.Duration) {
