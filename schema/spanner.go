@@ -170,38 +170,35 @@ func (g *group) columns(list []columnMapping, deletes bool) ([]Column, error) {
 	out := make([]Column, 0, len(list))
 	for i := range list {
 		c := &list[i]
-		v, err := g.value(c)
-		if errors.Is(err, errMeasure) || err != nil && !deletes {
-			return nil, within(c.name, err)
-		}
-		col := Column{Name: c.name, Value: v, Pointer: c.pointer}
-		if err != nil {
+		out = append(out, Column{Name: c.name, Pointer: c.pointer})
+		col := &out[len(out)-1]
+		if err := g.value(c, &col.Value); err != nil {
 			e, ok := within(c.name, err).(*Error)
-			if !ok {
-				return nil, err
+			if !ok || !deletes {
+				return nil, within(c.name, err)
 			}
-			col.Err = e
-		} else if v.Kind == Absent {
+			col.Value, col.Err = Value{}, e
+		} else if col.Value.Kind == Absent {
+			out[len(out)-1] = Column{}
+			out = out[:len(out)-1]
 			continue
 		}
 		if err := g.count(); err != nil {
 			return nil, err
 		}
-		out = append(out, col)
 	}
 	return out, nil
 }
 
-func (g *group) value(c *columnMapping) (Value, error) {
+func (g *group) value(c *columnMapping, out *Value) error {
 	v, err := c.value.eval(g.s)
 	if err != nil {
-		return Value{}, err
+		return err
 	}
-	out, err := g.s.export(v)
-	if err != nil {
-		return Value{}, named(err, c.source, g.s, c.value)
+	if err := g.s.export(v, out); err != nil {
+		return named(err, c.source, g.s, c.value)
 	}
-	return out, nil
+	return nil
 }
 
 func (g *group) count() error {
@@ -234,11 +231,10 @@ func (g *group) rest() error {
 		if g.m.names[name] {
 			return nil
 		}
-		out, err := s.export(s.item)
-		if err != nil {
+		col := Column{Name: name}
+		if err := s.export(s.item, &col.Value); err != nil {
 			return within(quoteShort(name), err)
 		}
-		col := Column{Name: name, Value: out}
 		if v.origin > 0 {
 			col.Pointer = prefix + "/" + pointerToken(name)
 		}

@@ -54,16 +54,16 @@ var valueKinds = [...]ValueKind{
 	text: String, octets: Bytes, instant: Timestamp, list: List, object: Object, commitTS: CommitTimestamp,
 }
 
-// export is v for a mutation. Parts of the payload need no copy: a Spanner mapping reads
+// export makes out of v, for a mutation. Parts of the payload need no copy: a Spanner mapping reads
 // a payload of its own (Mapping.Apply).
-func (s *state) export(v value) (Value, error) {
+func (s *state) export(v value, out *Value) error {
 	if v.kind == opaque {
-		return Value{}, mismatch(v, "a value that a column can hold")
+		return mismatch(v, "a value that a column can hold")
 	}
 	if s.exported++; s.exported > MaxValues {
-		return Value{}, &Error{Code: TooLarge, Detail: fmt.Sprintf("makes a list of more than %d values", MaxValues)}
+		return &Error{Code: TooLarge, Detail: fmt.Sprintf("makes a list of more than %d values", MaxValues)}
 	}
-	out := Value{Kind: valueKinds[v.kind], Bits: v.bits, Text: v.text, Time: v.time}
+	out.Kind, out.Bits, out.Text, out.Time = valueKinds[v.kind], v.bits, v.text, v.time
 	if v.kind == octets {
 		out.Text = string([]byte(v.text))
 	}
@@ -77,38 +77,36 @@ func (s *state) export(v value) (Value, error) {
 		if v.origin == 0 {
 			b, err := appendJSONRef(nil, v.ref)
 			out.JSON = string(b)
-			return out, err
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }
 
-func (s *state) exportList(v value, out Value) (Value, error) {
+func (s *state) exportList(v value, out *Value) error {
 	if v.origin > 0 {
 		first, count := s.tree.nodes[v.origin-1].children()
 		out.Items = make([]Value, count)
 		for i := range count {
-			item, err := s.export(s.tree.value(first + i))
-			if err != nil {
-				return out, err
+			if err := s.export(s.tree.value(first+i), &out.Items[i]); err != nil {
+				return err
 			}
-			out.Items[i] = item
 		}
-		return out, nil
+		return nil
 	}
 	b, err := appendJSONRef(nil, v.ref)
 	if err != nil {
-		return out, err
+		return err
 	}
 	out.JSON = string(b)
 	for it := v.ref.(traits.Lister).Iterator(); it.HasNext() == types.True; {
-		item, err := s.export(fromRef(it.Next()))
-		if err != nil {
-			return out, err
+		var item Value
+		if err := s.export(fromRef(it.Next()), &item); err != nil {
+			return err
 		}
 		out.Items = append(out.Items, item)
 	}
-	return out, nil
+	return nil
 }
 
 // AppendJSON appends v as JSON.
