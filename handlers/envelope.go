@@ -37,6 +37,8 @@ type envelope struct {
 	text  []byte // unquoted text of what is kept
 	pairs []pair // attributes, as positions in text
 	name  []byte // a member's name without its escapes
+
+	kept map[string]string // the record's attributes, until the envelope decodes the next
 }
 
 type span struct{ from, to int }
@@ -49,7 +51,8 @@ func badEnvelope(what string) *schema.Error {
 }
 
 // decode fills rec from body. The payload is decoded into a buffer lent by pool, which the
-// caller owns (nil = no payload); rec points into nothing else that is reused.
+// caller owns (nil = no payload); its attributes are the envelope's, and good until the next
+// decode or forget. rec points into nothing else that is reused.
 func (e *envelope) decode(body []byte, pool *buffers, rec *schema.Record) (*buffer, *schema.Error) {
 	defer e.reset(nil)
 	e.reset(body)
@@ -68,6 +71,14 @@ func (e *envelope) reset(body []byte) {
 	e.data, e.id, e.idAlt, e.published, e.publishedAlt = nil, nil, nil, nil, nil
 	e.orderingKey, e.subscription, e.attempt = nil, nil, 0
 	e.text, e.pairs = e.text[:0], e.pairs[:0]
+}
+
+// forget lets go of the record's attributes, and of a map that held unusually many.
+func (e *envelope) forget() {
+	if len(e.kept) > 16 {
+		e.kept = nil
+	}
+	clear(e.kept)
 }
 
 func (e *envelope) read() *schema.Error {
@@ -288,7 +299,11 @@ func (e *envelope) fill(pool *buffers, rec *schema.Record) (*buffer, *schema.Err
 	at := func(s span) string { return text[s.from:s.to] }
 	rec.ID, rec.OrderingKey, rec.Subscription, rec.Attempt = at(id), at(key), at(sub), e.attempt
 	if len(e.pairs) > 0 {
-		rec.Attributes = make(map[string]string, len(e.pairs))
+		if e.kept == nil {
+			e.kept = make(map[string]string, len(e.pairs))
+		}
+		clear(e.kept)
+		rec.Attributes = e.kept
 		for _, p := range e.pairs {
 			rec.Attributes[at(p.name)] = at(p.value)
 		}

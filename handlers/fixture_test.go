@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -36,7 +37,7 @@ type fakeMapper struct {
 
 func (m *fakeMapper) Apply(r *schema.Record) (schema.Mutation, error) {
 	kept := *r
-	kept.Data = slices.Clone(r.Data)
+	kept.Data, kept.Attributes = slices.Clone(r.Data), maps.Clone(r.Attributes)
 	m.mu.Lock()
 	m.seen = append(m.seen, kept)
 	m.mu.Unlock()

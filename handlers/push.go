@@ -28,6 +28,7 @@ func (d *deliveries) get() *delivery {
 
 // put takes a delivery back that nothing points into any more.
 func (d *deliveries) put(x *delivery) {
+	x.envelope.forget()
 	x.group = group{}
 	x.items[0] = item{}
 	x.entries[0] = sink.Entry{}

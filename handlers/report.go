@@ -166,18 +166,18 @@ func (v verdict) result() Result {
 func (x *exchange) answer(p *report, k kind, cause error) {
 	status := p.status(k)
 	p.observe(cause)
-	h := x.w.Header()
-	setRetryAfter(h, status, p.retryAfter)
 	if !x.wire.ended {
 		leaveBody(x.w, x.r)
 	}
 	if x.span != nil && status < 300 {
 		p.describe(x.span, "")
 	}
-	if status == http.StatusNoContent {
+	if status == http.StatusNoContent { // without a header of ours: net/http copies one that was asked for
 		x.w.WriteHeader(status)
 		return
 	}
+	h := x.w.Header()
+	setRetryAfter(h, status, p.retryAfter)
 	if status < 300 {
 		h.Set("Content-Type", "application/json")
 		if status == http.StatusMultiStatus {
