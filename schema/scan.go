@@ -14,16 +14,15 @@ import (
 type scanner struct {
 	data  []byte
 	nodes []node
-	stack []node // finished values whose parent is still open
+	stack []node // values whose parent is still open
 }
 
 // scan fills t; false = jsontext has to look at data.
 func (t *tree) scan(data []byte) bool {
-	s := scanner{data: data, nodes: t.nodes[:0], stack: t.stack[:0]}
-	var root node
-	at, _ := s.next(0)
-	at = s.value(&root, at, 0)
-	t.nodes, t.stack = append(s.nodes, root), s.stack[:0]
+	s := scanner{data: data, nodes: t.nodes[:0], stack: append(t.stack[:0], node{})}
+	at, c := s.next(0)
+	at = s.value(at, c, 0)
+	t.nodes, t.stack = append(s.nodes, s.stack[0]), s.stack[:0]
 	if at < 0 || len(t.nodes) > MaxValues {
 		return false
 	}
@@ -41,19 +40,17 @@ func (s *scanner) next(at int) (int, byte) {
 	return at, 0
 }
 
-// value reads the value at data[at] into n, and gives the index behind it, or -1. depth is
-// how many lists and objects are open.
-func (s *scanner) value(n *node, at, depth int) int {
-	if at >= len(s.data) {
-		return -1
-	}
-	start := at
-	switch c := s.data[at]; c {
+// value reads the value that begins with c at data[at] into the last node of the stack. It
+// gives the index behind the value, or -1. depth is how many lists and objects are open.
+func (s *scanner) value(at int, c byte, depth int) int {
+	n := &s.stack[len(s.stack)-1]
+	n.start = uint32(at)
+	switch c {
 	case '"':
 		n.kind = text
 		at, n.escaped = s.text(at)
 	case '{', '[':
-		at = s.items(n, at, depth)
+		return s.items(at, c, depth)
 	case 't':
 		n.kind, n.bits = boolean, 1
 		at = s.word(at, "true")
@@ -63,10 +60,12 @@ func (s *scanner) value(n *node, at, depth int) int {
 	case 'n':
 		n.kind = null
 		at = s.word(at, "null")
+	case 0:
+		return -1
 	default:
 		at = s.number(n, at)
 	}
-	n.start, n.end = uint32(start), uint32(at)
+	n.end = uint32(at)
 	return at
 }
 
@@ -77,19 +76,17 @@ func (s *scanner) word(at int, word string) int {
 	return -1
 }
 
-// items reads a list or an object.
-func (s *scanner) items(n *node, at, depth int) int {
-	n.kind = list
-	end := byte(']')
-	if s.data[at] == '{' {
-		n.kind, end = object, '}'
-	}
+// items is value for a list or an object.
+func (s *scanner) items(at int, c byte, depth int) int {
 	if depth == MaxDepth {
 		return -1
 	}
+	kind, end := list, byte(']')
+	if c == '{' {
+		kind, end = object, '}'
+	}
 	base := len(s.stack)
-	var item node // not in the loop, where it would go to the heap
-	at, c := s.next(at + 1)
+	at, c = s.next(at + 1)
 	for c != end {
 		if len(s.stack) > base {
 			if c != ',' {
@@ -97,8 +94,8 @@ func (s *scanner) items(n *node, at, depth int) int {
 			}
 			at, c = s.next(at + 1)
 		}
-		item = node{}
-		if n.kind == object {
+		var item node
+		if kind == object {
 			if c != '"' {
 				return -1
 			}
@@ -110,22 +107,20 @@ func (s *scanner) items(n *node, at, depth int) int {
 			if at, c = s.next(stop); c != ':' {
 				return -1
 			}
-			at, _ = s.next(at + 1)
-		}
-		if at = s.value(&item, at, depth+1); at < 0 {
-			return -1
+			at, c = s.next(at + 1)
 		}
 		s.stack = append(s.stack, item)
-		if len(s.nodes)+len(s.stack) > MaxValues {
+		if at = s.value(at, c, depth+1); at < 0 || len(s.nodes)+len(s.stack) > MaxValues {
 			return -1
 		}
 		at, c = s.next(at)
 	}
 	items := s.stack[base:]
-	if n.kind == object && duplicate(s.data, items) >= 0 {
+	if kind == object && duplicate(s.data, items) >= 0 {
 		return -1
 	}
-	n.bits = uint64(len(s.nodes))<<32 | uint64(len(items))
+	n := &s.stack[base-1]
+	n.kind, n.end, n.bits = kind, uint32(at+1), uint64(len(s.nodes))<<32|uint64(len(items))
 	s.nodes = append(s.nodes, items...)
 	s.stack = s.stack[:base]
 	return at + 1
@@ -149,8 +144,7 @@ func (s *scanner) text(start int) (end int, escaped bool) {
 		switch c := data[i]; {
 		case c == '"':
 			end = i + 1
-			ok := ascii && !escaped || !escaped && utf8.Valid(data[start:end]) || escaped && jsontext.Value(data[start:end]).IsValid()
-			if !ok {
+			if escaped && !jsontext.Value(data[start:end]).IsValid() || !ascii && !utf8.Valid(data[start:end]) {
 				return -1, false
 			}
 			return end, escaped
