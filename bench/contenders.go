@@ -28,6 +28,16 @@ var packages = map[string]string{
 	"client-ceiling": "./contender/clientceiling",
 }
 
+// bulkOptions are what docs/sizing.md sets for bulk loads.
+var bulkOptions = []string{
+	"PUSHSINK_BIGTABLE_MAX_IN_FLIGHT_ENTRIES=5000",
+	"PUSHSINK_BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD=1000",
+	"PUSHSINK_WRITER_MAX_IN_FLIGHT_REQUESTS_PER_DESTINATION=4",
+}
+
+// isOurs: the contender is the server of this project.
+func isOurs(name string) bool { return name == ours || name == bulk }
+
 // binaries are where the servers were built, by contender.
 type binaries struct {
 	root string // of the project
@@ -49,8 +59,11 @@ func (b *binaries) path(ctx context.Context, name string) (string, error) {
 		return path, nil
 	}
 	path := filepath.Join(b.dir, name)
-	if name == ours && b.profile {
-		path += "-profiled"
+	if isOurs(name) {
+		path = filepath.Join(b.dir, ours)
+		if b.profile {
+			path += "-profiled"
+		}
 	}
 	args := []string{"build", "-o", path}
 	env := os.Environ()
@@ -59,7 +72,7 @@ func (b *binaries) path(ctx context.Context, name string) (string, error) {
 		env = append(env, "CGO_ENABLED=0")
 	}
 	dir, pkg := filepath.Join(b.root, "bench"), packages[name]
-	if name == ours {
+	if isOurs(name) {
 		dir, pkg = b.root, "./cmd/server"
 		if b.profile {
 			overlay, err := b.overlay()
@@ -119,9 +132,9 @@ type server struct {
 // path of a request to it.
 func (s *server) path(shape load.Shape) string {
 	switch {
-	case s.name == ours && shape == load.NDJSON:
+	case isOurs(s.name) && shape == load.NDJSON:
 		return "/v1/routes/readings/records"
-	case s.name == ours:
+	case isOurs(s.name):
 		return "/v1/routes/readings/push"
 	case shape == load.Unwrapped:
 		return "/unwrapped"
@@ -149,13 +162,16 @@ func (b *binaries) start(ctx context.Context, name string, s *scenario, backend 
 		metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[1]),
 	}
 	env := []string{fmt.Sprintf("PORT=%d", ports[0]), probe.Env + "=" + x.probe}
-	if name == ours {
+	if isOurs(name) {
 		x.metrics = fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[2])
 		more, err := b.configure(s, backend, ports[2])
 		if err != nil {
 			return nil, err
 		}
 		env = append(env, more...)
+		if name == bulk {
+			env = append(env, bulkOptions...)
+		}
 	} else {
 		shape := "push"
 		if s.shape == load.NDJSON {

@@ -116,7 +116,7 @@ func (r *runner) all(ctx context.Context, picked []scenario, withStart bool, of 
 			return nil, err
 		}
 	}
-	results := &report.Results{Machine: machine(ctx, r.binaries.root), Rounds: r.rounds}
+	results := &report.Results{Machine: machine(ctx, r.binaries.root), Rounds: r.rounds, Why: report.Explanations()}
 	began := time.Now()
 	for i := range picked {
 		s, err := r.scenario(ctx, &picked[i])

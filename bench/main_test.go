@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ func TestScenariosAreWhole(t *testing.T) {
 		}
 		seen[s.id] = true
 		for _, c := range s.contenders {
-			if packages[c] == "" && c != ours {
+			if packages[c] == "" && !isOurs(c) {
 				t.Errorf("%s: no contender %s", s.id, c)
 			}
 		}
@@ -33,6 +34,37 @@ func TestScenariosAreWhole(t *testing.T) {
 				t.Errorf("%s: target %+v", s.id, target)
 			}
 		}
+	}
+}
+
+// TestExplanationsAreOfTargets: what is said of a miss is said of a target that exists.
+func TestExplanationsAreOfTargets(t *testing.T) {
+	names := map[report.TargetName]bool{}
+	for _, s := range scenarios() {
+		for _, target := range s.targets {
+			names[report.TargetName{Scenario: s.id, Measure: target.Measure, Of: target.Of, To: target.To}] = true
+		}
+	}
+	why := report.Explanations()
+	for name, text := range why {
+		if !names[name] || text == "" {
+			t.Errorf("%+v is no target, or nothing is said of it: %q", name, text)
+		}
+	}
+	if len(why) == 0 {
+		t.Error("nothing is explained")
+	}
+}
+
+// TestBulkOptionsAreDocumented: who reads how to set the server for bulk loads gets what was
+// measured.
+func TestBulkOptionsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/sizing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Join(bulkOptions, " "); !strings.Contains(strings.Join(strings.Fields(string(text)), " "), want) {
+		t.Errorf("docs/sizing.md does not say %s", want)
 	}
 }
 

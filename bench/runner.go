@@ -80,7 +80,7 @@ func (r *runner) scenario(ctx context.Context, s *scenario) (out report.Scenario
 				s.id, round+1, name, t.Rate, t.CPU, t.Allocs, t.Batch, float64(t.P50)/1e6, float64(t.P99)/1e6, float64(t.Memory)/1e6, t.Generator, t.Backend)
 		}
 	}
-	if err := traced(running[ours], backend, &out); err != nil {
+	if err := traced(running, backend, &out); err != nil {
 		return out, err
 	}
 	for _, j := range out.Judge() {
@@ -93,22 +93,20 @@ func (r *runner) scenario(ctx context.Context, s *scenario) (out report.Scenario
 
 // traced ends pushsink, which sends what it has left, and wants spans of it: of 2,000
 // requests 1 % are sampled, and the comparison is with that.
-func traced(x *server, backend *store, out *report.Scenario) error {
-	if x == nil {
-		return nil
+func traced(running map[string]*server, backend *store, out *report.Scenario) error {
+	var requests int64
+	for _, row := range out.Rows {
+		if !isOurs(row.Contender) {
+			continue
+		}
+		running[row.Contender].Stop()
+		for _, t := range row.Turns {
+			requests += t.Requests
+		}
 	}
-	x.Stop()
 	c, err := backend.count()
 	if err != nil {
 		return err
-	}
-	var requests int64
-	for _, row := range out.Rows {
-		if row.Contender == ours {
-			for _, t := range row.Turns {
-				requests += t.Requests
-			}
-		}
 	}
 	if requests >= 2000 && c.Exports == 0 {
 		return fmt.Errorf("%s: %d requests of %s and no trace", out.ID, requests, ours)

@@ -27,6 +27,7 @@ type scenario struct {
 
 const (
 	ours  = report.Ours
+	bulk  = "pushsink-bulk" // the same with bulkOptions
 	naive = "naive"
 
 	benthos       = "benthos"
@@ -100,12 +101,16 @@ func scenarios() []scenario {
 		},
 		{
 			id: "ndjson", title: "NDJSON of 1000 records, backend 5 ms, 4 connections",
-			contenders: []string{"naive-batch", benthos, benthosMapped, ours}, latency: 5 * ms, connections: 4, shape: load.NDJSON, records: 1000,
+			contenders: []string{"naive-batch", benthos, benthosMapped, ours, bulk}, latency: 5 * ms, connections: 4, shape: load.NDJSON, records: 1000,
 			targets: []report.Target{
 				ratio(ours, "naive-batch", report.Rate, 1.5),
 				atMost(ratio(ours, "naive-batch", report.CPU, .55)),
 				ratio(ours, benthos, report.Rate, 2),
 				ratio(ours, benthosMapped, report.Rate, 2),
+				ratio(bulk, "naive-batch", report.Rate, 1.5),
+				atMost(ratio(bulk, "naive-batch", report.CPU, .55)),
+				ratio(bulk, benthos, report.Rate, 2),
+				ratio(bulk, benthosMapped, report.Rate, 2),
 			},
 		},
 		{
@@ -163,7 +168,7 @@ func pickAll(names, contenders string) (kept []scenario, start bool, err error) 
 		return nil, false, fmt.Errorf("no such scenario: %s", strings.Join(wanted, ", "))
 	}
 	for _, c := range words(contenders) {
-		if packages[c] == "" && c != ours {
+		if packages[c] == "" && !isOurs(c) {
 			return nil, false, fmt.Errorf("no such contender: %s", c)
 		}
 	}

@@ -109,7 +109,7 @@ func TestContendersDoTheSameWork(t *testing.T) {
 	for _, s := range []scenario{
 		{id: "push", contenders: []string{naive, benthos, benthosMapped, ours}},
 		{id: "unwrapped", contenders: []string{naive, ours}, shape: load.Unwrapped},
-		{id: "ndjson", contenders: []string{"naive-batch", benthos, benthosMapped, ours}, shape: load.NDJSON, records: 3},
+		{id: "ndjson", contenders: []string{"naive-batch", benthos, benthosMapped, ours, bulk}, shape: load.NDJSON, records: 3},
 		{id: "spanner", contenders: []string{"naive-spanner", ours}, spanner: true},
 	} {
 		for _, name := range s.contenders {

@@ -25,6 +25,7 @@ func (r *Results) Markdown(w io.Writer) error {
 	p.line("| load average at the start | %s |", r.Machine.LoadAvg)
 	p.line("")
 	p.targets(r)
+	p.missed(r)
 	p.starts(r.Starts)
 	p.line("## Every row")
 	p.line("")
@@ -60,12 +61,12 @@ func (p *page) targets(r *Results) {
 				missed++
 			}
 			all++
-			to, unit := j.To, "x"
+			to := j.To
 			if to == "" {
-				to, unit = "—", ""
+				to = "—"
 			}
-			p.line("| [%s](#%s) %s | %s | %s | %s | %s | %s %s%s | %s |", s.ID, s.ID, s.Title, j.Measure, j.Of, to,
-				j.show(unit), atMost(j.AtMost), strconv.FormatFloat(j.Bound, 'g', -1, 64), unit, verdict)
+			p.line("| [%s](#%s) %s | %s | %s | %s | %s | %s | %s |", s.ID, s.ID, s.Title, j.Measure, j.Of, to,
+				j.show(j.unit()), j.target(), verdict)
 		}
 	}
 	p.line("")
@@ -73,11 +74,29 @@ func (p *page) targets(r *Results) {
 	p.line("")
 }
 
-func atMost(yes bool) string {
-	if yes {
-		return "<="
+// title is the measure of whom to whom.
+func (t Target) title() string {
+	if t.To == "" {
+		return fmt.Sprintf("%s of %s", t.Measure, t.Of)
 	}
-	return ">="
+	return fmt.Sprintf("%s of %s to %s", t.Measure, t.Of, t.To)
+}
+
+// unit of the figure: a ratio's, or none.
+func (t Target) unit() string {
+	if t.To == "" {
+		return ""
+	}
+	return "x"
+}
+
+// target is what the figure has to be.
+func (t Target) target() string {
+	sign := ">="
+	if t.AtMost {
+		sign = "<="
+	}
+	return sign + " " + strconv.FormatFloat(t.Bound, 'g', -1, 64) + t.unit()
 }
 
 func (p *page) starts(starts []Start) {

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"flag"
+	"maps"
 	"os"
 	"testing"
 	"time"
@@ -32,12 +33,19 @@ func example() *Results {
 				Targets: []Target{
 					ratio(Rate, "naive", 2, false), ratio(CPU, "naive", .4, true), ratio(P50, "naive", 1.05, true),
 					ratio(PerCPU, "naive", .65, false), ratio(Allocations, "", 90, true), ratio(Rate, "benthos", 2.4, false),
+					ratio(Memory, "naive", .9, true), ratio(Allocations, "", 60, true),
 				},
 			},
 			{
 				ID: "ceiling", Title: "nothing to compare", Loop: "Closed loop",
 				Rows: []Row{{"client-ceiling", []Turn{{Rate: 123456, CPU: 7.5, Batch: 100, Failed: 3}}}},
 			},
+		},
+		Why: map[TargetName]string{
+			{"push-256", Memory, Ours, "naive"}:  "It holds more.\nIt is worth it.",
+			{"push-256", CPU, Ours, "naive"}:     "This target was met.",
+			{"push-256", Rate, Ours, "benthos"}:  "This one was not measured.",
+			{"push-1000", Memory, Ours, "naive"}: "This scenario did not run.",
 		},
 		Starts: []Start{
 			{"naive", 20e6, []time.Duration{30e6, 20e6}, []int64{20e6}, []float64{1}, []time.Duration{0}},
@@ -63,6 +71,17 @@ func TestMarkdown(t *testing.T) {
 	}
 	if !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("the page differs from %s (go test ./report -update, and look at the difference):\n%s", golden, got.Bytes())
+	}
+}
+
+func TestExplanations(t *testing.T) {
+	got := explanations("About.\n\n## a | rate | b | c\nOne.\n\nTwo.\n## a | allocations per record | b |\nThree.\n")
+	want := map[TargetName]string{
+		{"a", Rate, "b", "c"}:       "One.\n\nTwo.",
+		{"a", Allocations, "b", ""}: "Three.",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -12,6 +12,9 @@ type Results struct {
 	Took      time.Duration
 	Scenarios []Scenario
 	Starts    []Start
+	// Why says of targets what stands in the way of them; it is shown of those that were
+	// missed in this run.
+	Why map[TargetName]string
 }
 
 // Machine is where it ran.
