@@ -56,8 +56,11 @@ func badEnvelope(what string) *schema.Error {
 func (e *envelope) decode(body []byte, pool *buffers, rec *schema.Record) (*buffer, *schema.Error) {
 	defer e.reset(nil)
 	e.reset(body)
-	if err := e.read(); err != nil {
-		return nil, err
+	if !e.readPlain() {
+		e.reset(body)
+		if err := e.read(); err != nil {
+			return nil, err
+		}
 	}
 	return e.fill(pool, rec)
 }
@@ -65,8 +68,6 @@ func (e *envelope) decode(body []byte, pool *buffers, rec *schema.Record) (*buff
 // reset forgets the previous body and takes the next; nil lets go of it.
 func (e *envelope) reset(body []byte) {
 	e.body = body
-	e.src = *bytes.NewBuffer(body)
-	e.dec.Reset(&e.src)
 	e.hasMessage, e.hasAttributes = false, false
 	e.data, e.id, e.idAlt, e.published, e.publishedAlt = nil, nil, nil, nil, nil
 	e.orderingKey, e.subscription, e.attempt = nil, nil, 0
@@ -82,6 +83,12 @@ func (e *envelope) forget() {
 }
 
 func (e *envelope) read() *schema.Error {
+	e.src = *bytes.NewBuffer(e.body)
+	e.dec.Reset(&e.src)
+	defer func() {
+		e.src = bytes.Buffer{} // lets go of the body
+		e.dec.Reset(&e.src)
+	}()
 	if err := e.enter("the body"); err != nil {
 		return err
 	}
