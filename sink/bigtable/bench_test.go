@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pushsink/pushsink/schema"
@@ -40,7 +39,10 @@ func nullServer(b *testing.B, n int) []grpc.DialOption {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := bufconn.Listen(1 << 20)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
 	srv := grpc.NewServer(grpc.ForceServerCodecV2(nullCodec{answer}), grpc.UnknownServiceHandler(func(_ any, st grpc.ServerStream) error {
 		if err := st.RecvMsg(struct{}{}); err != nil {
 			return err
@@ -49,7 +51,9 @@ func nullServer(b *testing.B, n int) []grpc.DialOption {
 	}))
 	go func() { _ = srv.Serve(l) }()
 	b.Cleanup(srv.Stop)
-	return []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })}
+	return []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+	})}
 }
 
 // One attempt against a service in the process that does nothing.

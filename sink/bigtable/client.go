@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/pushsink/pushsink/internal/encoded"
 )
 
 const (
@@ -94,7 +96,7 @@ func (c *Config) dialOptions(endpoint, scope string) []option.ClientOption {
 		opts = append(opts, option.WithEndpoint(target), option.WithoutAuthentication(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	}
-	for _, o := range c.DialOptions {
+	for _, o := range append(encoded.DialOptions(), c.DialOptions...) {
 		opts = append(opts, option.WithGRPCDialOption(o))
 	}
 	return opts

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/pushsink/pushsink/internal/encoded"
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
 )
@@ -40,15 +41,14 @@ func (r *Route) Encode(rec *schema.Record, m *schema.Mutation) (sink.Entry, erro
 	size := keySize(row.Key)
 	p := &payload{muts: size, route: r, table: tb}
 	for i := range row.Ops {
-		size += framed(framed(opSize(&row.Ops[i])))
+		size += encoded.Framed(encoded.Framed(opSize(&row.Ops[i])))
 	}
-	bytes := framed(size)
+	bytes := encoded.Framed(size)
 	if total := bytes + headerSize(tb.dest, r.target.appProfile); total > r.sink.maxRequest {
 		return sink.Entry{}, r.refuse(schema.TooLarge, fmt.Sprintf("the row's mutations make a request of %d bytes: the limit of Bigtable is %d (256 MiB)", total, r.sink.maxRequest))
 	}
 	wire := make([]byte, 0, size)
-	wire = protowire.AppendTag(wire, entryKey, protowire.BytesType)
-	wire = protowire.AppendString(wire, row.Key)
+	wire = encoded.AppendField(wire, entryKey, row.Key)
 	for i := range row.Ops {
 		wire = appendOp(wire, &row.Ops[i])
 	}
@@ -146,10 +146,7 @@ const (
 	opValue     = 4
 )
 
-// framed is the size of a length-delimited field with n bytes inside.
-func framed(n int) int { return 1 + protowire.SizeBytes(n) }
-
-func keySize(key string) int { return framed(len(key)) }
+func keySize(key string) int { return encoded.Framed(len(key)) }
 
 // opSize is the size of what stands inside the mutation's one member. Fields with a zero
 // value are left out, as proto3 does.
@@ -158,27 +155,26 @@ func opSize(op *schema.Op) int {
 	if op.Kind == schema.DeleteRow {
 		return size
 	}
-	size += framed(len(op.Family))
+	size += encoded.Framed(len(op.Family))
 	if op.Kind == schema.DeleteFamily {
 		return size
 	}
 	if op.Column != "" {
-		size += framed(len(op.Column))
+		size += encoded.Framed(len(op.Column))
 	}
 	if op.Kind == schema.DeleteColumn {
 		return size
 	}
 	size += 1 + protowire.SizeVarint(uint64(op.Micros))
 	if len(op.Value) > 0 {
-		size += framed(len(op.Value))
+		size += encoded.Framed(len(op.Value))
 	}
 	return size
 }
 
 func appendOp(b []byte, op *schema.Op) []byte {
 	inner := opSize(op)
-	b = protowire.AppendTag(b, entryMutations, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(framed(inner)))
+	b = encoded.AppendFrame(b, entryMutations, encoded.Framed(inner))
 	var member protowire.Number
 	switch op.Kind {
 	case schema.SetCell:
@@ -190,37 +186,32 @@ func appendOp(b []byte, op *schema.Op) []byte {
 	case schema.DeleteRow:
 		member = mutationDeleteRow
 	}
-	b = protowire.AppendTag(b, member, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(inner))
+	b = encoded.AppendFrame(b, member, inner)
 	if op.Kind == schema.DeleteRow {
 		return b
 	}
-	b = protowire.AppendTag(b, opFamily, protowire.BytesType)
-	b = protowire.AppendString(b, op.Family)
+	b = encoded.AppendField(b, opFamily, op.Family)
 	if op.Kind == schema.DeleteFamily {
 		return b
 	}
 	if op.Column != "" {
-		b = protowire.AppendTag(b, opQualifier, protowire.BytesType)
-		b = protowire.AppendString(b, op.Column)
+		b = encoded.AppendField(b, opQualifier, op.Column)
 	}
 	if op.Kind == schema.DeleteColumn {
 		return b
 	}
-	b = protowire.AppendTag(b, opMicros, protowire.VarintType)
-	b = protowire.AppendVarint(b, uint64(op.Micros))
+	b = protowire.AppendVarint(append(b, opMicros<<3|byte(protowire.VarintType)), uint64(op.Micros))
 	if len(op.Value) > 0 {
-		b = protowire.AppendTag(b, opValue, protowire.BytesType)
-		b = protowire.AppendBytes(b, op.Value)
+		b = encoded.AppendField(b, opValue, op.Value)
 	}
 	return b
 }
 
 // headerSize is what a request to d weighs without entries: table and app profile.
 func headerSize(d sink.Dest, appProfile string) int {
-	size := framed(len(d.Instance) + len(tablesInfix) + len(d.Table))
+	size := encoded.Framed(len(d.Instance) + len(tablesInfix) + len(d.Table))
 	if appProfile != "" {
-		size += framed(len(appProfile))
+		size += encoded.Framed(len(appProfile))
 	}
 	return size
 }

@@ -1,65 +1,14 @@
 package bigtable
 
 import (
-	"context"
-	"fmt"
-
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
-// mutateDesc is MutateRows as the generated stub calls it.
-var mutateDesc = grpc.StreamDesc{StreamName: "MutateRows", ServerStreams: true}
-
-// mutateRows is one MutateRows call. The request is encoded already, and of an answer only
-// what is not a plain OK is worth a message, so it goes past the generated ones.
-type mutateRows struct{ stream grpc.ClientStream }
-
-// startMutateRows sends req, a whole MutateRowsRequest, which it takes over.
-func startMutateRows(ctx context.Context, conn grpc.ClientConnInterface, req mem.Buffer) (mutateRows, error) {
-	stream, err := conn.NewStream(ctx, &mutateDesc, btpb.Bigtable_MutateRows_FullMethodName, grpc.ForceCodecV2(mutateCodec{}))
-	if err != nil {
-		req.Free()
-		return mutateRows{}, err
-	}
-	if err := stream.SendMsg(req); err != nil {
-		return mutateRows{}, err
-	}
-	return mutateRows{stream}, stream.CloseSend()
-}
-
-// recv reads the next message of the answer into a.
-func (c mutateRows) recv(a *answer) error { return c.stream.RecvMsg(a) }
-
-// mutateCodec is protobuf for the two messages of MutateRows.
-type mutateCodec struct{}
-
-// Name is empty: the call keeps the content type of one without a codec of its own.
-func (mutateCodec) Name() string { return "" }
-
-func (mutateCodec) Marshal(v any) (mem.BufferSlice, error) {
-	req, ok := v.(mem.Buffer)
-	if !ok {
-		return nil, fmt.Errorf("bigtable: no MutateRows request: %T", v)
-	}
-	return mem.BufferSlice{req}, nil
-}
-
-func (mutateCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	a, ok := v.(*answer)
-	if !ok {
-		return fmt.Errorf("bigtable: no MutateRows answer: %T", v)
-	}
-	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
-	defer whole.Free()
-	return a.unmarshal(whole.ReadOnlyData())
-}
-
-// answer is one MutateRowsResponse: the statuses in it, in order.
+// answer is one MutateRowsResponse: the statuses in it, in order. Only what is not a plain OK is
+// worth a message, so it reads itself.
 type answer struct{ entries []rowStatus }
 
 // rowStatus is the status of one row of the request. The zero value acknowledges nothing.
@@ -77,8 +26,8 @@ const (
 	answerStatus = 2
 )
 
-// unmarshal reads a response, or nothing and an error where it is malformed.
-func (a *answer) unmarshal(b []byte) error {
+// Unmarshal reads a response, or nothing and an error where it is malformed.
+func (a *answer) Unmarshal(b []byte) error {
 	if a.plain(b) {
 		return nil
 	}

@@ -53,7 +53,7 @@ func answers(t testing.TB) map[string][]byte {
 func checkAnswer(t *testing.T, b []byte) {
 	t.Helper()
 	a := answer{entries: []rowStatus{{index: 3, set: true}}} // of the message before
-	err := a.unmarshal(b)
+	err := a.Unmarshal(b)
 	var want btpb.MutateRowsResponse
 	if wantErr := proto.Unmarshal(b, &want); (wantErr != nil) != (err != nil) {
 		t.Fatalf("%x: error %v, protobuf's %v", b, err, wantErr)

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/pushsink/pushsink/internal/encoded"
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
 )
@@ -42,7 +42,7 @@ type request struct {
 
 // Write sends batch as one MutateRows call.
 func (s *Sink) Write(ctx context.Context, d sink.Dest, batch []sink.Entry) []sink.Outcome {
-	r := &request{sink: s, dest: d, outs: make([]sink.Outcome, len(batch)), entries: make([]*payload, len(batch))}
+	r := &request{sink: s, dest: d, outs: make([]sink.Outcome, len(batch)), entries: make([]*payload, len(batch)), sent: make([]int, 0, len(batch))}
 	size := r.choose(batch)
 	total := headerSize(d, r.prof) + size
 	if total > s.maxRequest {
@@ -84,7 +84,7 @@ func (r *request) choose(batch []sink.Entry) (size int) {
 		}
 		r.outs[i] = sink.Outcome{Kind: sink.Undecided, Err: errNoStatus}
 		r.sent = append(r.sent, i)
-		size += framed(len(p.wire))
+		size += encoded.Framed(len(p.wire))
 	}
 	return size
 }
@@ -108,15 +108,9 @@ func (r *request) merge(batch []sink.Entry) {
 	}
 }
 
-// encode makes the request, of at most size bytes.
-func (r *request) encode(size int) mem.Buffer {
-	var pool mem.BufferPool = mem.NopBufferPool{}
-	if !mem.IsBelowBufferPoolingThreshold(size) {
-		pool = mem.DefaultBufferPool()
-	}
-	to := pool.Get(size)
-	b := protowire.AppendTag((*to)[:0], requestTable, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(len(r.dest.Instance)+len(tablesInfix)+len(r.dest.Table)))
+// append appends the request.
+func (r *request) append(b []byte) []byte {
+	b = encoded.AppendFrame(b, requestTable, len(r.dest.Instance)+len(tablesInfix)+len(r.dest.Table))
 	b = append(b, r.dest.Instance...)
 	b = append(b, tablesInfix...)
 	b = append(b, r.dest.Table...)
@@ -125,19 +119,15 @@ func (r *request) encode(size int) mem.Buffer {
 		for _, i := range merged[1:] {
 			n += len(r.entries[i].wire) - r.entries[i].muts
 		}
-		b = protowire.AppendTag(b, requestEntries, protowire.BytesType)
-		b = protowire.AppendVarint(b, uint64(n))
-		b = append(b, r.entries[merged[0]].wire...)
+		b = append(encoded.AppendFrame(b, requestEntries, n), r.entries[merged[0]].wire...)
 		for _, i := range merged[1:] {
 			b = append(b, r.entries[i].wire[r.entries[i].muts:]...)
 		}
 	}
 	if r.prof != "" {
-		b = protowire.AppendTag(b, requestProfile, protowire.BytesType)
-		b = protowire.AppendString(b, r.prof)
+		b = encoded.AppendField(b, requestProfile, r.prof)
 	}
-	*to = b
-	return mem.NewBuffer(to, pool)
+	return b
 }
 
 // send makes the call, whose request has at most size bytes.
@@ -150,15 +140,15 @@ func (r *request) send(ctx context.Context, size int) {
 	name := tableName(r.dest)
 	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(ctx, headers(name, dataParams("table_name", name, r.prof))))
 	defer cancel() // gives the stream back when it is not read to its end
-	call, err := startMutateRows(ctx, c.pool, r.encode(size))
+	call, err := encoded.Stream(ctx, c.pool, btpb.Bigtable_MutateRows_FullMethodName, encoded.Request(size, r.append))
 	if err != nil {
 		r.failed(err)
 		return
 	}
 	seen := make([]bool, len(r.rows))
-	var a answer
+	a := answer{entries: make([]rowStatus, 0, len(r.rows))}
 	for left := len(r.rows); left > 0; {
-		err := call.recv(&a)
+		err := call.RecvMsg(&a)
 		if err == io.EOF {
 			return // what has no status stays Undecided
 		}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pushsink/pushsink/internal/encoded"
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
 )
@@ -311,25 +312,25 @@ func writeField(op schema.Operation) protowire.Number {
 // names come from the schema.
 func (e *encoder) addWrite(field protowire.Number, tb *table, cells int) {
 	list := listSize(e.values)
-	size := framed(len(tb.wire)) + framed(list)
+	size := encoded.Framed(len(tb.wire)) + encoded.Framed(list)
 	for _, col := range e.columns {
-		size += framed(len(col.name))
+		size += encoded.Framed(len(col.name))
 	}
 	b := e.begin(field, size, cells)
-	b = appendString(b, writeTable, tb.wire)
+	b = encoded.AppendField(b, writeTable, tb.wire)
 	for _, col := range e.columns {
-		b = appendString(b, writeColumns, col.name)
+		b = encoded.AppendField(b, writeColumns, col.name)
 	}
-	e.wire = appendList(appendFrame(b, writeValues, list), e.values)
+	e.wire = appendList(encoded.AppendFrame(b, writeValues, list), e.values)
 }
 
 // addDelete appends the deletion of the row to the group.
 func (e *encoder) addDelete(tb *table) {
 	list := listSize(e.parts)
-	b := e.begin(mutationDelete, framed(len(tb.wire))+framed(framed(list)), tb.deleteCells())
-	b = appendString(b, deleteTable, tb.wire)
-	b = appendFrame(b, deleteKeySet, framed(list))
-	e.wire = appendList(appendFrame(b, keySetKeys, list), e.parts)
+	b := e.begin(mutationDelete, encoded.Framed(len(tb.wire))+encoded.Framed(encoded.Framed(list)), tb.deleteCells())
+	b = encoded.AppendField(b, deleteTable, tb.wire)
+	b = encoded.AppendFrame(b, deleteKeySet, encoded.Framed(list))
+	e.wire = appendList(encoded.AppendFrame(b, keySetKeys, list), e.parts)
 }
 
 // begin makes room in the group for a mutation whose one field has size bytes, and appends
@@ -338,13 +339,13 @@ func (e *encoder) begin(field protowire.Number, size, cells int) []byte {
 	e.cells += max(1, cells)
 	e.count++
 	b := e.wire
-	if whole := framed(framed(size)); b == nil {
+	if whole := encoded.Framed(encoded.Framed(size)); b == nil {
 		b = make([]byte, 0, whole) // the only one, as a rule: with no room to spare
 	} else {
 		b = slices.Grow(b, whole)
 	}
-	b = appendFrame(b, groupMutations, framed(size))
-	return appendFrame(b, field, size)
+	b = encoded.AppendFrame(b, groupMutations, encoded.Framed(size))
+	return encoded.AppendFrame(b, field, size)
 }
 
 // keyOf is a row's primary key, as the key that orders entries; "" when a part is missing,
@@ -406,7 +407,7 @@ func (p *payload) decode() ([]*sppb.Mutation, error) {
 
 // appendGroup appends the group as a field of a BatchWriteRequest.
 func (p *payload) appendGroup(b []byte) []byte {
-	return append(appendFrame(b, requestGroups, len(p.wire)), p.wire...)
+	return encoded.AppendField(b, requestGroups, p.wire)
 }
 
 // appendMutations appends the group's mutations as fields of a CommitRequest.
@@ -421,7 +422,7 @@ func (p *payload) appendMutations(b []byte) []byte {
 			return b
 		}
 		rest = rest[n+size:]
-		b = append(appendFrame(b, commitMutation, len(m)), m...)
+		b = encoded.AppendField(b, commitMutation, m)
 	}
 	return b
 }
@@ -431,5 +432,5 @@ func (p *payload) requestBytes(m WriteMethod) int64 {
 	if m == Commit {
 		return int64(len(p.wire))
 	}
-	return int64(framed(len(p.wire)))
+	return int64(encoded.Framed(len(p.wire)))
 }

@@ -5,6 +5,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pushsink/pushsink/internal/encoded"
 )
 
 // value is a google.protobuf.Value on its way to the wire. The zero value is none at all.
@@ -34,26 +36,13 @@ func stringValue(s string) value  { return value{kind: stringMember, text: s} }
 func boolValue(b bool) value      { return value{kind: boolMember, bits: protowire.EncodeBool(b)} }
 func (v value) number() float64   { return math.Float64frombits(v.bits) }
 
-// framed is the size of a length-delimited field with n bytes inside. Every field that is
-// encoded here has a tag of one byte.
-func framed(n int) int { return 1 + protowire.SizeBytes(n) }
-
-// appendFrame begins a length-delimited field with n bytes inside.
-func appendFrame(b []byte, field protowire.Number, n int) []byte {
-	return protowire.AppendVarint(append(b, byte(field)<<3|byte(protowire.BytesType)), uint64(n))
-}
-
-func appendString(b []byte, field protowire.Number, s string) []byte {
-	return append(appendFrame(b, field, len(s)), s...)
-}
-
 // size is that of the message.
 func (v value) size() int {
 	switch v.kind {
 	case numberMember:
 		return 1 + 8
 	case stringMember, listMember:
-		return framed(len(v.text))
+		return encoded.Framed(len(v.text))
 	default:
 		return 2
 	}
@@ -65,7 +54,7 @@ func (v value) append(b []byte) []byte {
 	case numberMember:
 		return protowire.AppendFixed64(append(b, byte(v.kind)<<3|byte(protowire.Fixed64Type)), v.bits)
 	case stringMember, listMember:
-		return appendString(b, protowire.Number(v.kind), v.text)
+		return encoded.AppendField(b, protowire.Number(v.kind), v.text)
 	default:
 		return append(b, byte(v.kind)<<3|byte(protowire.VarintType), byte(v.bits))
 	}
@@ -75,7 +64,7 @@ func (v value) append(b []byte) []byte {
 func listSize(list []value) int {
 	size := 0
 	for i := range list {
-		size += framed(list[i].size())
+		size += encoded.Framed(list[i].size())
 	}
 	return size
 }
@@ -83,7 +72,7 @@ func listSize(list []value) int {
 // appendList appends the ListValue of list.
 func appendList(b []byte, list []value) []byte {
 	for i := range list {
-		b = list[i].append(appendFrame(b, listValues, list[i].size()))
+		b = list[i].append(encoded.AppendFrame(b, listValues, list[i].size()))
 	}
 	return b
 }
