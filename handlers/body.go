@@ -45,6 +45,8 @@ type wire struct {
 	limit *tooLargeError
 	n     int64
 	ended bool // the body was read to its end
+	// before and after are its neighbours among the reads under way.
+	before, after *wire
 	// failed: a read did. Its deadline stays, so that net/http, which reads on in a body that
 	// has not ended, is not held up by the same client.
 	failed bool

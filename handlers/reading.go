@@ -9,10 +9,10 @@ import (
 // ended by its own request's deadline and never by its connection's: on HTTP/2 a connection
 // carries the other requests, and the answers to all of them.
 type reading struct {
-	// mu guards open and ended. It is held while a deadline is set, never while one is
-	// waited for.
+	// mu guards the rest, and before and after of the bodies. It is held while a deadline is
+	// set, never while one is waited for.
 	mu    sync.Mutex
-	open  map[*wire]struct{}
+	first *wire
 	ended bool
 }
 
@@ -23,10 +23,11 @@ func (r *reading) begin(b *wire) bool {
 	if r.ended {
 		return false
 	}
-	if r.open == nil {
-		r.open = map[*wire]struct{}{}
+	b.before, b.after = nil, r.first
+	if r.first != nil {
+		r.first.before = b
 	}
-	r.open[b] = struct{}{}
+	r.first = b
 	return true
 }
 
@@ -34,7 +35,15 @@ func (r *reading) begin(b *wire) bool {
 func (r *reading) done(b *wire) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.open, b)
+	if b.before != nil {
+		b.before.after = b.after
+	} else {
+		r.first = b.after
+	}
+	if b.after != nil {
+		b.after.before = b.before
+	}
+	b.before, b.after = nil, nil
 }
 
 // end makes every read fail, now and later.
@@ -42,7 +51,7 @@ func (r *reading) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = true
-	for b := range r.open {
+	for b := r.first; b != nil; b = b.after {
 		_ = b.x.conn.SetReadDeadline(time.Unix(1, 0))
 	}
 }

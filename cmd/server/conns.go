@@ -17,6 +17,9 @@ type conns struct {
 
 // track is an http.Server's ConnState.
 func (c *conns) track(conn net.Conn, state http.ConnState) {
+	if state == http.StateActive || state == http.StateIdle {
+		return // of each request
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch state {
