@@ -44,9 +44,15 @@ type path struct {
 	text     string // as messages name it
 }
 
-func (p *path) eval(s *state) (value, error) {
-	v, err := p.resolve(s)
-	if err != nil {
+func (p *path) eval(s *state) (v value, err error) {
+	if p.root == rootData && s.decoded { // what resolve does, without a copy of the value
+		at, err := p.node(s, s.tree.root())
+		if at >= 0 {
+			s.tree.load(at, &v)
+		}
+		return v, err
+	}
+	if v, err = p.resolve(s); err != nil {
 		return value{}, err
 	}
 	if v.kind == absent && p.root == rootPublishTime {
@@ -58,15 +64,21 @@ func (p *path) eval(s *state) (value, error) {
 // resolve finds the value. Absent: some step found nothing. An error: a step goes into
 // something that has no members.
 func (p *path) resolve(s *state) (value, error) {
-	at := 0
-	if p.root == rootData && s.decoded {
-		at = s.tree.root()
-	} else if v := p.start(s); v.origin == 0 || len(p.steps) == 0 {
+	v := p.start(s)
+	if v.origin == 0 || len(p.steps) == 0 {
 		return p.walk(s, v)
-	} else {
-		at = v.origin - 1
 	}
-	for i := range p.steps { // like walk, without making a value of what is on the way
+	at, err := p.node(s, v.origin-1)
+	if at < 0 {
+		return value{}, err
+	}
+	return s.tree.value(at), nil
+}
+
+// node is resolve within the payload: it takes the steps from node at, without making a
+// value of what is on the way. -1 = absent, or an error.
+func (p *path) node(s *state, at int) (int, error) {
+	for i := range p.steps {
 		st, n := &p.steps[i], &s.tree.nodes[at]
 		next := -1
 		switch {
@@ -77,14 +89,14 @@ func (p *path) resolve(s *state) (value, error) {
 				next = first + st.index
 			}
 		case n.kind != null:
-			return value{}, p.noStep(s, i, n.kind)
+			return -1, p.noStep(s, i, n.kind)
 		}
 		if next < 0 {
-			return value{}, nil
+			return -1, nil
 		}
 		at = next
 	}
-	return s.tree.value(at), nil
+	return at, nil
 }
 
 // walk takes the steps from v, which is no part of the payload, or all there is.

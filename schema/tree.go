@@ -178,9 +178,15 @@ func (t *tree) indexed(i, first, count int, name string) int {
 }
 
 // value is node i as a mapped value.
-func (t *tree) value(i int) value {
+func (t *tree) value(i int) (v value) {
+	t.load(i, &v)
+	return v
+}
+
+// load makes the empty v that value.
+func (t *tree) load(i int, v *value) {
 	n := &t.nodes[i]
-	v := value{kind: n.kind, origin: i + 1}
+	v.kind, v.origin = n.kind, i+1
 	switch n.kind {
 	case boolean, integer, unsigned, double:
 		v.bits = n.bits
@@ -194,7 +200,6 @@ func (t *tree) value(i int) value {
 	case instant: // likewise
 		v.time, _ = time.Parse(time.RFC3339Nano, t.src[n.start+1:n.end-1])
 	}
-	return v
 }
 
 // pointer is the JSON pointer of node i. It searches from the root: for errors only.
