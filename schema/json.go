@@ -62,6 +62,10 @@ func (t *tree) read(data []byte) *Error {
 	} else {
 		t.dec.Reset(&t.buf)
 	}
+	defer func() { // it must not hold on to the payload
+		t.buf = bytes.Buffer{}
+		t.dec.Reset(&t.buf)
+	}()
 	for {
 		done, err := t.step()
 		if err != nil {

@@ -6,13 +6,22 @@ import (
 
 // state is the scratch of one Apply. It is pooled; nothing that Apply returns refers to it.
 type state struct {
-	rec     *Record
-	tree    tree
-	decoded bool // tree holds the payload
+	tree tree
 
 	// What a payload that is no JSON is made a tree with.
 	builder builder
 	input   tree // the payload's JSON, where avro or protobuf come as JSON
+
+	scratch []byte
+	values  []byte // a row's cells' values, side by side
+
+	applying
+}
+
+// applying is what a state holds of its record alone.
+type applying struct {
+	rec     *Record
+	decoded bool // tree holds the payload
 
 	// The item of an `each`.
 	key, item value
@@ -27,9 +36,6 @@ type state struct {
 	cost  uint64
 
 	exported int // values made for columns, elements of lists too
-
-	scratch []byte
-	values  []byte // a row's cells' values, side by side
 }
 
 var states = sync.Pool{New: func() any { return new(state) }}
@@ -47,13 +53,12 @@ func (s *state) release() {
 	s.tree.release()
 	s.input.release()
 	s.builder.release()
-	scratch, values := s.scratch, s.values
-	if cap(scratch) > keptScratch {
-		scratch = nil
+	if cap(s.scratch) > keptScratch {
+		s.scratch = nil
 	}
-	if cap(values) > keptScratch {
-		values = nil
+	if cap(s.values) > keptScratch {
+		s.values = nil
 	}
-	*s = state{tree: s.tree, builder: s.builder, input: s.input, scratch: scratch[:0], values: values[:0]}
+	s.applying = applying{}
 	states.Put(s)
 }

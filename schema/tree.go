@@ -241,13 +241,9 @@ func pointerToken(name string) string { return pointerEscapes.Replace(name) }
 func (t *tree) release() {
 	const keep = 4096 // nodes
 	t.src, t.index, t.own = "", nil, false
-	t.buf = bytes.Buffer{}
 	if cap(t.nodes) > keep || cap(t.stack) > keep {
 		*t = tree{}
 		return
-	}
-	if t.dec != nil {
-		t.dec.Reset(&t.buf)
 	}
 	t.nodes, t.stack, t.open = t.nodes[:0], t.stack[:0], t.open[:0]
 }
