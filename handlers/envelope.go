@@ -362,8 +362,14 @@ func publishTime(v []byte) time.Time {
 		return time.Time{}
 	}
 	// More digits than nanoseconds would be cut off silently.
-	if _, fraction, ok := bytes.Cut(v, []byte{'.'}); ok && len(bytes.TrimLeft(fraction, "0123456789")) < len(fraction)-9 {
-		return time.Time{}
+	if _, fraction, ok := bytes.Cut(v, []byte{'.'}); ok {
+		digits := 0
+		for digits < len(fraction) && '0' <= fraction[digits] && fraction[digits] <= '9' {
+			digits++
+		}
+		if digits > 9 {
+			return time.Time{}
+		}
 	}
 	var t time.Time
 	if err := t.UnmarshalText(v[1 : len(v)-1]); err != nil {
