@@ -167,10 +167,10 @@ func (c *core) audit(now time.Time) error {
 				return fmt.Errorf("a key counts %d held, has %d", g.held, held[g])
 			}
 			want := g.queue.n > 0 && g.held == 0 && g.delay.pos == 0
-			if (g.pos > 0) != want {
-				return fmt.Errorf("a key's readiness is %v, want %v", g.pos > 0, want)
+			if g.ready() != want {
+				return fmt.Errorf("a key's readiness is %v, want %v", g.ready(), want)
 			}
-			if g.pos > 0 {
+			if g.ready() {
 				if g.n != gn || g.bytes != gb || g.cost != gk || g.mutations != gm {
 					return fmt.Errorf("a key counts %d sendable, has %d", g.n, gn)
 				}

@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -163,4 +164,48 @@ func BenchmarkManyLanes(b *testing.B) {
 			b.Fatal(o.Err)
 		}
 	}
+}
+
+// BenchmarkStream measures groups of 500 entries, from four callers that submit the next when
+// the last is admitted, as the readers of streams do.
+func BenchmarkStream(b *testing.B) {
+	const size, callers = 500, 4
+	w, err := New(instant{wait: time.Millisecond}, DefaultBigtableOptions())
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := context.Background()
+	route := &Route{Name: "r"}
+	var groups atomic.Int64
+	var all sync.WaitGroup
+	b.ReportAllocs()
+	cpu := cpuTime()
+	b.ResetTimer()
+	for caller := range callers {
+		es := benchEntries(size*4, true, int64(caller)*1_000_000)
+		for i := range es {
+			es[i].Route = route
+		}
+		all.Go(func() {
+			var last *Ticket
+			for n := 0; groups.Add(1) <= int64(b.N); n++ {
+				t := w.SubmitUntil(ctx, time.Now().Add(time.Minute), es[n%4*size:][:size])
+				if err := t.Admitted(ctx); err != nil {
+					b.Error(err)
+				}
+				for last != nil {
+					if o := last.Wait()[size-1]; o.Kind != Applied {
+						b.Error(o.Err)
+					}
+					last = nil
+				}
+				last = t
+			}
+			if last != nil {
+				last.Wait()
+			}
+		})
+	}
+	all.Wait()
+	reportCPU(b, cpu, b.N*size)
 }

@@ -38,18 +38,19 @@ type core struct {
 	bytes    int64
 	buffered int
 	seq      uint64
-	waiting  chain[call] // calls with entries not admitted, round robin, longest wait first
-	calls    chain[call] // calls with entries not settled
-	ends     heap[*call] // of these, those with a deadline, the earliest first
+	waiting  chain[call]   // calls with entries not admitted, round robin, longest wait first
+	calls    chain[call]   // calls with entries not settled
+	ends     ordered[call] // of these, those with a deadline, the earliest first
 
 	// Lanes (core_lane.go).
-	lanes  map[Dest]*lane
-	dirty  []*lane     // touched in this step
-	due    chain[lane] // may send now
-	heavy  chain[lane] // hold more than their half of some cap
-	idle   chain[lane] // without entries, longest first
-	timers heap[*lane]
-	open   chain[request] // oldest first
+	lanes    map[Dest]*lane
+	lastLane *lane       // the one that find found last; nil = none
+	dirty    []*lane     // touched in this step
+	due      chain[lane] // may send now
+	heavy    chain[lane] // hold more than their half of some cap
+	idle     chain[lane] // without entries, longest first
+	timers   heap[*lane]
+	open     chain[request] // oldest first
 
 	// Recovery of missing destinations (core_recover.go).
 	incident incident
@@ -63,8 +64,9 @@ type core struct {
 	active    int // opening, open, draining or closing
 
 	// Routes (streak.go).
-	routes map[*Route]*routeState
-	poison poison
+	routes    map[*Route]*routeState
+	lastRoute *routeState // the one that routeFor found last; nil = none
+	poison    poison
 
 	// Shutdown.
 	draining bool
@@ -95,10 +97,10 @@ func newCore(o Options, rand func() float64) *core {
 	c.idle.at = func(l *lane) *links[lane] { return &l.idleLinks }
 	c.open.at = func(r *request) *links[request] { return &r.links }
 	c.recent.at = func(n *instance) *links[instance] { return &n.links }
-	c.ends = heap[*call]{
-		less: func(a, b *call) bool { return a.deadline.Before(b.deadline) },
-		pos:  func(k *call) *int { return &k.endPos },
-	}
+	c.ends = newOrdered(
+		func(a, b *call) bool { return a.deadline.Before(b.deadline) },
+		func(k *call) *links[call] { return &k.endLinks },
+		func(k *call) *int { return &k.endPos })
 	c.timers = heap[*lane]{
 		less: func(a, b *lane) bool { return a.wake.Before(b.wake) },
 		pos:  func(l *lane) *int { return &l.timerPos },
@@ -134,6 +136,7 @@ type call struct {
 	// deadline is when the call ends; zero = never. Before it, what could not finish in
 	// time is left out.
 	deadline time.Time
+	endLinks links[call]
 	endPos   int
 	last     time.Time // last admission, at first the submission
 	behind   *lane     // the slow lane that the next entry waits for, when last looked at
@@ -197,8 +200,8 @@ func (c *core) tick(now time.Time) {
 			c.withdraw(now, k, ErrClosed)
 		}
 	}
-	for c.ends.len() > 0 && !now.Before(c.ends.s[0].deadline) {
-		c.withdraw(now, c.ends.s[0], nil)
+	for k := c.ends.first(); k != nil && !now.Before(k.deadline); k = c.ends.first() {
+		c.withdraw(now, k, nil)
 	}
 	c.run(now)
 }
@@ -212,11 +215,7 @@ func (c *core) drain(now, at time.Time) {
 		for k := c.calls.head; k != nil; k = c.calls.next(k) {
 			if k.deadline.IsZero() || at.Before(k.deadline) {
 				k.deadline = at
-				if k.endPos == 0 {
-					c.ends.push(k)
-				} else {
-					c.ends.fix(k)
-				}
+				c.ends.fix(k)
 			}
 		}
 	}
@@ -279,8 +278,8 @@ func (c *core) next() time.Time {
 	for _, n := range c.wanted {
 		soonest(n.retryAt)
 	}
-	if c.ends.len() > 0 {
-		soonest(c.ends.s[0].deadline)
+	if k := c.ends.first(); k != nil {
+		soonest(k.deadline)
 	}
 	return at
 }

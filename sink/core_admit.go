@@ -46,7 +46,7 @@ func (c *core) admit(now time.Time) {
 		if k == nil {
 			return
 		}
-		took := false
+		took := c.admitNext(now, k) // turn saw that it is not held
 		for !took && !k.admitted() && !c.held(now, k) {
 			took = c.admitNext(now, k)
 		}
@@ -77,7 +77,7 @@ func (c *core) held(now time.Time, k *call) bool {
 	if k.behind == nil {
 		k.behind = c.front(k)
 	}
-	if l := k.behind; l != nil && l.slow() && l.down(now) && c.full(l) {
+	if l := k.behind; l != nil && c.full(l) && l.slow() && l.down(now) {
 		return true
 	}
 	k.behind = nil
@@ -88,7 +88,7 @@ func (c *core) held(now time.Time, k *call) bool {
 func (c *core) front(k *call) *lane {
 	for i := k.next; i < len(k.items); i++ {
 		if it := &k.items[i]; !it.settled {
-			return c.lanes[it.e.Dest]
+			return c.find(it.e.Dest)
 		}
 	}
 	return nil
@@ -155,14 +155,14 @@ func (c *core) refusal(now time.Time, it *item) (Outcome, bool) {
 	if !r.fatal.admits(now, c.o.TrialInterval) {
 		return Outcome{Kind: Fatal, Scope: ScopeRoute, Err: because(ErrUnavailable, r.fatal.err)}, true
 	}
-	l := c.lanes[it.e.Dest]
+	l := c.find(it.e.Dest)
 	if l == nil {
 		return Outcome{}, false
 	}
 	if !l.fatal.admits(now, c.o.TrialInterval) {
 		return Outcome{Kind: Fatal, Scope: ScopeBatch, Err: because(ErrUnavailable, l.fatal.err)}, true
 	}
-	if !l.slow() && l.down(now) && c.full(l) {
+	if c.full(l) && !l.slow() && l.down(now) {
 		c.counts.Shed++
 		return Outcome{Kind: Transient, Scope: ScopeBatch, Err: because(ErrUnavailable, l.why())}, true
 	}

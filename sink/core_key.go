@@ -67,12 +67,16 @@ type group struct {
 	held  int
 	delay delay
 
+	links     links[group] // these and pos: in lane.ready
 	pos       int
 	n         int
 	bytes     int64
 	cost      int
 	mutations int
 }
+
+// ready: it is in lane.ready.
+func (g *group) ready() bool { return g.links.in || g.pos > 0 }
 
 func (c *core) newGroup(key string, keyed bool) *group {
 	if n := len(c.freeGroups); n > 0 {
@@ -111,7 +115,7 @@ func (c *core) enqueue(l *lane, it *item) {
 	if it.alone {
 		g.alone++
 	}
-	if g.pos == 0 {
+	if !g.ready() {
 		c.ready(l, g)
 	} else if g.alone == 0 && c.whole(g) {
 		g.count(l, it, 1)
@@ -125,11 +129,11 @@ func (c *core) putBack(l *lane, g *group, its []*item) {
 		it.place = queued
 		c.buffer(l, it)
 		g.queue.pushFront(it)
-		if g.pos > 0 { // only the loose group: a keyed one is held
+		if g.ready() { // only the loose group: a keyed one is held
 			g.count(l, it, 1)
 		}
 	}
-	if g.pos > 0 {
+	if g.ready() {
 		l.ready.fix(g)
 	}
 }
@@ -138,7 +142,7 @@ func (c *core) putBack(l *lane, g *group, its []*item) {
 func (c *core) unqueue(l *lane, it *item) {
 	g := it.group
 	switch {
-	case g.pos > 0 && c.whole(g) && g.alone == 0:
+	case g.ready() && c.whole(g) && g.alone == 0:
 		head := g.queue.head == it
 		g.queue.remove(it)
 		g.count(l, it, -1)
@@ -168,7 +172,7 @@ func (c *core) release(l *lane, g *group, n int) {
 // ready puts g where it belongs after a change: into lane.ready when it has something to
 // send, away for good when nothing is left of it. A poison entry at its head goes apart.
 func (c *core) ready(l *lane, g *group) {
-	if g.pos > 0 || g.held > 0 {
+	if g.ready() || g.held > 0 {
 		return
 	}
 	head := g.queue.head
@@ -201,7 +205,7 @@ func (c *core) ready(l *lane, g *group) {
 
 // unready takes g out of lane.ready.
 func (l *lane) unready(g *group) {
-	if g.pos == 0 {
+	if !g.ready() {
 		return
 	}
 	l.ready.remove(g)

@@ -27,8 +27,8 @@ type lane struct {
 
 	// What it may send. n, bytes, cost and mutations sum the groups in ready.
 	keys      map[string]*group
-	loose     group // entries without key
-	ready     heap[*group]
+	loose     group          // entries without key
+	ready     ordered[group] // by their oldest entries
 	n         int
 	bytes     int64
 	cost      int
@@ -70,18 +70,31 @@ type lane struct {
 	timerPos   int
 }
 
+// find is the lane of d; nil = there is none. Entries of one destination mostly come one after
+// another.
+func (c *core) find(d Dest) *lane {
+	if l := c.lastLane; l != nil && l.dest == d {
+		return l
+	}
+	l := c.lanes[d]
+	if l != nil {
+		c.lastLane = l
+	}
+	return l
+}
+
 // laneFor finds or makes the lane of d.
 func (c *core) laneFor(now time.Time, d Dest) *lane {
-	if l := c.lanes[d]; l != nil {
+	if l := c.find(d); l != nil {
 		return l
 	}
 	l := &lane{dest: d, keys: make(map[string]*group), limit: c.o.MaxBatchEntries, lastOutcome: now}
 	l.waiting.at = func(it *item) *links[item] { return &it.inLane }
 	l.loose.queue.at = itemInKey
-	l.ready = heap[*group]{
-		less: func(a, b *group) bool { return a.queue.head.seq < b.queue.head.seq },
-		pos:  func(g *group) *int { return &g.pos },
-	}
+	l.ready = newOrdered(
+		func(a, b *group) bool { return a.queue.head.seq < b.queue.head.seq },
+		func(g *group) *links[group] { return &g.links },
+		func(g *group) *int { return &g.pos })
 	l.delayed = heap[*delay]{
 		less: func(a, b *delay) bool { return a.at.Before(b.at) },
 		pos:  func(d *delay) *int { return &d.pos },
@@ -100,6 +113,9 @@ func (c *core) forget(now time.Time, l *lane) {
 	c.heavy.remove(l)
 	c.timers.remove(l)
 	delete(c.lanes, l.dest)
+	if c.lastLane == l {
+		c.lastLane = nil
+	}
 	l.forgotten = true
 	c.detach(now, l)
 }
@@ -206,7 +222,7 @@ func (c *core) batchDue(l *lane, now time.Time) bool {
 // that it may have open evenly over the time that one takes. Requests that start whenever
 // another ends bunch up instead, until one of them takes nearly all that waits.
 func (c *core) batchTime(l *lane) time.Time {
-	at := l.ready.s[0].queue.head.admitted.Add(c.o.MaxTimeInBuffer)
+	at := l.ready.first().queue.head.admitted.Add(c.o.MaxTimeInBuffer)
 	if l.rpc == 0 {
 		return at
 	}
@@ -340,7 +356,7 @@ func (c *core) launch(l *lane, r *request, now time.Time) {
 // takeBatch fills a request from the groups in order of their oldest entry.
 func (c *core) takeBatch(l *lane) *request {
 	r := c.newRequest(l)
-	for l.ready.len() > 0 && c.takeFrom(l, l.ready.s[0], r) {
+	for g := l.ready.first(); g != nil && c.takeFrom(l, g, r); g = l.ready.first() {
 	}
 	return r
 }

@@ -59,6 +59,46 @@ func (q *chain[T]) remove(e *T) {
 
 func (q *chain[T]) next(e *T) *T { return q.at(e).next }
 
+// ordered holds elements in the order of less. Nearly all come in order: they stand in a list,
+// which costs the same however many there are. The others stand in a heap.
+type ordered[T any] struct {
+	list chain[T]
+	rest heap[*T]
+}
+
+func newOrdered[T any](less func(a, b *T) bool, at func(*T) *links[T], pos func(*T) *int) ordered[T] {
+	return ordered[T]{list: chain[T]{at: at}, rest: heap[*T]{less: less, pos: pos}}
+}
+
+func (q *ordered[T]) push(e *T) {
+	if q.list.tail == nil || !q.rest.less(e, q.list.tail) {
+		q.list.pushBack(e)
+	} else {
+		q.rest.push(e)
+	}
+}
+
+// first is the least element; nil = there is none.
+func (q *ordered[T]) first() *T {
+	e := q.list.head
+	if q.rest.len() > 0 && (e == nil || q.rest.less(q.rest.s[0], e)) {
+		return q.rest.s[0]
+	}
+	return e
+}
+
+// remove takes e out; an element that is not in is left alone.
+func (q *ordered[T]) remove(e *T) {
+	q.list.remove(e)
+	q.rest.remove(e)
+}
+
+// fix restores the order after e's value changed.
+func (q *ordered[T]) fix(e *T) {
+	q.remove(e)
+	q.push(e)
+}
+
 // heap is a binary heap whose elements know their place, so that any of them can be
 // moved or removed. pos points at the element's 1-based place; 0 = not in the heap.
 type heap[T any] struct {

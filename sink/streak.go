@@ -61,11 +61,15 @@ type routeState struct {
 }
 
 func (c *core) routeFor(r *Route) *routeState {
+	if s := c.lastRoute; s != nil && s.route == r {
+		return s
+	}
 	s := c.routes[r]
 	if s == nil {
 		s = &routeState{route: r}
 		c.routes[r] = s
 	}
+	c.lastRoute = s
 	return s
 }
 

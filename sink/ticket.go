@@ -33,10 +33,10 @@ func newTicket(w *Writer, ctx context.Context, deadline time.Time, es []Entry) *
 		k.items, k.outs = make([]item, len(es)), make([]Outcome, len(es))
 	}
 	k.deadline = deadline
-	for i, e := range es {
-		e.Bytes, e.Cost, e.Mutations = max(1, e.Bytes), max(1, e.Cost), max(1, e.Mutations)
+	for i := range es {
 		it := &k.items[i]
-		it.e, it.call, it.slot = e, k, i
+		it.e, it.call, it.slot = es[i], k, i
+		it.e.Bytes, it.e.Cost, it.e.Mutations = max(1, it.e.Bytes), max(1, it.e.Cost), max(1, it.e.Mutations)
 	}
 	return t
 }
