@@ -10,6 +10,11 @@ const stallAfter = 250 * time.Millisecond
 // few of them must not be sent single entries (docs/adr/0004).
 const minTurn = 500 * time.Microsecond
 
+// savedTurns is how many turns a busy lane keeps that it had nothing to send in. Arrivals are
+// uneven: with none kept, one that comes shortly after another waits although few requests
+// are open; with many, requests bunch up (docs/adr/0004).
+const savedTurns = 1
+
 // lane is the state of one destination.
 type lane struct {
 	dest Dest
@@ -41,7 +46,7 @@ type lane struct {
 	isolating int           // of these, cohorts
 	isolated  bool          // the last request was a cohort
 	limit     int           // entries in a batch; below MaxBatchEntries after a timeout
-	launched  time.Time     // the last batch
+	turn      time.Time     // when the next batch is due, if not before
 	rpc       time.Duration // what a request takes: a moving mean; 0 = none was answered yet
 
 	// How it fares.
@@ -223,14 +228,19 @@ func (c *core) batchDue(l *lane, now time.Time) bool {
 // another ends bunch up instead, until one of them takes nearly all that waits.
 func (c *core) batchTime(l *lane) time.Time {
 	at := l.ready.first().queue.head.admitted.Add(c.o.MaxTimeInBuffer)
-	if l.rpc == 0 {
-		return at
-	}
-	turn := l.launched.Add(max(minTurn, l.rpc/time.Duration(c.o.MaxInFlightRequestsDest)))
-	if turn.Before(at) {
-		return turn
+	if l.rpc > 0 && l.turn.Before(at) {
+		return l.turn
 	}
 	return at
+}
+
+// takeTurn says when the next batch is due after one that is sent now, whose oldest entry came
+// at oldest. What of the last turn passed before that is saved; while entries waited for a
+// request to end, none is.
+func (c *core) takeTurn(l *lane, now, oldest time.Time) {
+	turn := max(minTurn, l.rpc/time.Duration(c.o.MaxInFlightRequestsDest))
+	saved := min(oldest.Sub(l.turn), savedTurns*turn)
+	l.turn = now.Add(turn - max(0, saved))
 }
 
 // refresh brings l up to date: what backed off long enough becomes sendable, recovery
@@ -330,8 +340,9 @@ func (c *core) send(now time.Time) bool {
 		c.due.remove(l)
 		switch c.pick(l, now) {
 		case pickBatch:
+			c.takeTurn(l, now, l.ready.first().queue.head.admitted)
 			c.launch(l, c.takeBatch(l), now)
-			l.launched, l.isolated, sent = now, false, true
+			l.isolated, sent = false, true
 		case pickCohort:
 			c.launch(l, c.takeCohort(l), now)
 			l.isolated, sent = true, true
