@@ -54,8 +54,18 @@ func (c *core) audit(now time.Time) error {
 			busy[l.inst]++
 		}
 		groups := map[*group]bool{&l.loose: true}
-		for _, g := range l.keys {
-			groups[g] = true
+		keys := map[string]bool{}
+		for i, g := range l.keys.buckets {
+			for ; g != nil; g = g.nextKey {
+				if g.hash&uint64(len(l.keys.buckets)-1) != uint64(i) || g.hash != l.keys.hash(g.key) || keys[g.key] {
+					return fmt.Errorf("a key is in the wrong place, or twice")
+				}
+				keys[g.key] = true
+				groups[g] = true
+			}
+		}
+		if len(keys) != l.keys.n {
+			return fmt.Errorf("lane %v counts %d keys, has %d", d, l.keys.n, len(keys))
 		}
 		inCohort := map[*item]bool{}
 		cohorts := 0

@@ -59,10 +59,12 @@ type delay struct {
 // counted in the lane: everything up to the first poison entry, or the head alone where
 // a batch holds a key once.
 type group struct {
-	key   string
-	keyed bool
-	queue chain[item]
-	alone int // poison entries in queue
+	key     string
+	keyed   bool
+	hash    uint64 // this and nextKey: in lane.keys
+	nextKey *group
+	queue   chain[item]
+	alone   int // poison entries in queue
 	// held counts the key's entries that are open or apart (keyed groups only).
 	held  int
 	delay delay
@@ -106,9 +108,12 @@ func (c *core) enqueue(l *lane, it *item) {
 			return
 		}
 		it.group = &l.loose
-	} else if it.group = l.keys[it.e.Key]; it.group == nil {
-		it.group = c.newGroup(it.e.Key, true)
-		l.keys[it.e.Key] = it.group
+	} else {
+		hash := l.keys.hash(it.e.Key)
+		if it.group = l.keys.find(hash, it.e.Key); it.group == nil {
+			it.group = c.newGroup(it.e.Key, true)
+			l.keys.add(it.group, hash)
+		}
 	}
 	g := it.group
 	g.queue.pushBack(it)
@@ -179,7 +184,7 @@ func (c *core) ready(l *lane, g *group) {
 	if head == nil {
 		l.delayed.remove(&g.delay)
 		if g.keyed {
-			delete(l.keys, g.key)
+			l.keys.remove(g)
 			c.freeGroups = append(c.freeGroups, g)
 		}
 		return

@@ -31,7 +31,7 @@ type lane struct {
 	waiting  chain[item] // queued and apart, oldest first
 
 	// What it may send. n, bytes, cost and mutations sum the groups in ready.
-	keys      map[string]*group
+	keys      keyTable
 	loose     group          // entries without key
 	ready     ordered[group] // by their oldest entries
 	n         int
@@ -93,7 +93,7 @@ func (c *core) laneFor(now time.Time, d Dest) *lane {
 	if l := c.find(d); l != nil {
 		return l
 	}
-	l := &lane{dest: d, keys: make(map[string]*group), limit: c.o.MaxBatchEntries, lastOutcome: now}
+	l := &lane{dest: d, keys: newKeyTable(), limit: c.o.MaxBatchEntries, lastOutcome: now}
 	l.waiting.at = func(it *item) *links[item] { return &it.inLane }
 	l.loose.queue.at = itemInKey
 	l.ready = newOrdered(
