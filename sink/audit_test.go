@@ -177,10 +177,10 @@ func (c *core) audit(now time.Time) error {
 				return fmt.Errorf("a key counts %d held, has %d", g.held, held[g])
 			}
 			want := g.queue.n > 0 && g.held == 0 && g.delay.pos == 0
-			if g.ready() != want {
-				return fmt.Errorf("a key's readiness is %v, want %v", g.ready(), want)
+			if l.ready.has(g) != want {
+				return fmt.Errorf("a key's readiness is %v, want %v", l.ready.has(g), want)
 			}
-			if g.ready() {
+			if l.ready.has(g) {
 				if g.n != gn || g.bytes != gb || g.cost != gk || g.mutations != gm {
 					return fmt.Errorf("a key counts %d sendable, has %d", g.n, gn)
 				}
@@ -202,20 +202,20 @@ func (c *core) audit(now time.Time) error {
 		if c.pick(l, now) != pickNone && c.open.n < c.o.MaxInFlightRequests {
 			return fmt.Errorf("lane %v may send and did not", d)
 		}
-		if c.pick(l, now) != pickNone && !l.dueLinks.in {
+		if c.pick(l, now) != pickNone && !c.due.has(l) {
 			return fmt.Errorf("lane %v may send and is not in the due list", d)
 		}
 		if l.stalled(now) && c.excess(l) && !c.room() && c.othersWait(l) {
 			return fmt.Errorf("lane %v is stalled, holds more than its half, and others wait", d)
 		}
-		if c.excess(l) != l.heavyLinks.in {
-			return fmt.Errorf("lane %v heavy %v", d, l.heavyLinks.in)
+		if c.excess(l) != c.heavy.has(l) {
+			return fmt.Errorf("lane %v heavy %v", d, c.heavy.has(l))
 		}
 		if w := c.wakeTime(l, now); w.IsZero() != (l.timerPos == 0) || !w.IsZero() && !w.Equal(l.wake) {
 			return fmt.Errorf("lane %v: timer %v, want %v", d, l.wake, w)
 		}
-		if (l.entries == 0 && !l.ensuring) != l.idleLinks.in {
-			return fmt.Errorf("lane %v idle %v", d, l.idleLinks.in)
+		if (l.entries == 0 && !l.ensuring) != c.idle.has(l) {
+			return fmt.Errorf("lane %v idle %v", d, c.idle.has(l))
 		}
 		if l.missing && !l.ensuring && l.entries > 0 && l.open == 0 && l.inst.state == instOpen && !now.Before(l.retryAt) {
 			return fmt.Errorf("lane %v is missing and not ensured", d)

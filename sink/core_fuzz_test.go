@@ -528,7 +528,7 @@ func (w *world) check() error {
 		if left != m.k.left {
 			return fmt.Errorf("a call counts %d entries without outcome, has %d", m.k.left, left)
 		}
-		if left > 0 && !m.k.live.in {
+		if left > 0 && !w.c.calls.has(m.k) {
 			return fmt.Errorf("a call with entries left is forgotten")
 		}
 	}

@@ -126,7 +126,7 @@ func (c *core) leaveCohort(l *lane, it *item) {
 		}
 	}
 	it.cohort = nil
-	if len(co.items) == 0 && (co.links.in || co.delay.pos > 0) {
+	if len(co.items) == 0 && (l.cohorts.has(co) || co.delay.pos > 0) {
 		l.cohorts.remove(co)
 		l.delayed.remove(&co.delay)
 		c.endCohort(l, co)

@@ -25,12 +25,12 @@ type item struct {
 	seq      uint64
 	admitted time.Time
 
-	place  place
 	group  *group
 	cohort *cohort
 	inKey  links[item] // in group.queue
 	inLane links[item] // in lane.waiting
 
+	place   place
 	settled bool
 	trial   bool  // holds a gate half open
 	alone   bool  // known poison: never sent with others
@@ -77,9 +77,6 @@ type group struct {
 	mutations int
 }
 
-// ready: it is in lane.ready.
-func (g *group) ready() bool { return g.links.in || g.pos > 0 }
-
 func (c *core) newGroup(key string, keyed bool) *group {
 	if n := len(c.freeGroups); n > 0 {
 		g := c.freeGroups[n-1]
@@ -120,7 +117,7 @@ func (c *core) enqueue(l *lane, it *item) {
 	if it.alone {
 		g.alone++
 	}
-	if !g.ready() {
+	if !l.ready.has(g) {
 		c.ready(l, g)
 	} else if g.alone == 0 && c.whole(g) {
 		g.count(l, it, 1)
@@ -134,11 +131,11 @@ func (c *core) putBack(l *lane, g *group, its []*item) {
 		it.place = queued
 		c.buffer(l, it)
 		g.queue.pushFront(it)
-		if g.ready() { // only the loose group: a keyed one is held
+		if l.ready.has(g) { // only the loose group: a keyed one is held
 			g.count(l, it, 1)
 		}
 	}
-	if g.ready() {
+	if l.ready.has(g) {
 		l.ready.fix(g)
 	}
 }
@@ -147,7 +144,7 @@ func (c *core) putBack(l *lane, g *group, its []*item) {
 func (c *core) unqueue(l *lane, it *item) {
 	g := it.group
 	switch {
-	case g.ready() && c.whole(g) && g.alone == 0:
+	case l.ready.has(g) && c.whole(g) && g.alone == 0:
 		head := g.queue.head == it
 		g.queue.remove(it)
 		g.count(l, it, -1)
@@ -177,7 +174,7 @@ func (c *core) release(l *lane, g *group, n int) {
 // ready puts g where it belongs after a change: into lane.ready when it has something to
 // send, away for good when nothing is left of it. A poison entry at its head goes apart.
 func (c *core) ready(l *lane, g *group) {
-	if g.ready() || g.held > 0 {
+	if l.ready.has(g) || g.held > 0 {
 		return
 	}
 	head := g.queue.head
@@ -210,7 +207,7 @@ func (c *core) ready(l *lane, g *group) {
 
 // unready takes g out of lane.ready.
 func (l *lane) unready(g *group) {
-	if !g.ready() {
+	if !l.ready.has(g) {
 		return
 	}
 	l.ready.remove(g)

@@ -261,19 +261,19 @@ func (c *core) refresh(l *lane, now time.Time) {
 	c.recover(l, now)
 	if !c.excess(l) {
 		c.heavy.remove(l)
-	} else if !l.heavyLinks.in {
+	} else if !c.heavy.has(l) {
 		c.heavy.pushBack(l)
 	}
 
 	if c.pick(l, now) == pickNone {
 		c.due.remove(l)
-	} else if !l.dueLinks.in {
+	} else if !c.due.has(l) {
 		c.due.pushBack(l)
 	}
 
 	if l.entries > 0 || l.ensuring {
 		c.idle.remove(l)
-	} else if !l.idleLinks.in {
+	} else if !c.idle.has(l) {
 		l.idleSince = now
 		c.idle.pushBack(l)
 	}

@@ -61,17 +61,17 @@ const (
 type Outcome struct {
 	Kind  Kind
 	Scope Scope
-	Err   error
+	// Sole marks a rejection that is this record's whatever was sent beside it (a
+	// mutation group's status). Without it only a request that held the record alone
+	// confirms a rejection.
+	Sole bool
+	Err  error
 	// RetryAfter is the service's own hint (RetryInfo); 0 = none. The writer honours
 	// it up to 60 s.
 	RetryAfter time.Duration
 	// MaxAttempts is how many attempts this cause deserves in all before the entry is
 	// given up as unavailable; 0 = until its caller's deadline.
 	MaxAttempts int
-	// Sole marks a rejection that is this record's whatever was sent beside it (a
-	// mutation group's status). Without it only a request that held the record alone
-	// confirms a rejection.
-	Sole bool
 }
 
 // Acknowledges reports whether the record is durable.

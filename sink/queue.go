@@ -3,7 +3,6 @@ package sink
 // links are an element's place in one intrusive list: moving an entry allocates nothing.
 type links[T any] struct {
 	prev, next *T
-	in         bool
 }
 
 // chain is a doubly linked list through the links that at finds in an element.
@@ -15,7 +14,7 @@ type chain[T any] struct {
 
 func (q *chain[T]) pushBack(e *T) {
 	l := q.at(e)
-	l.prev, l.next, l.in = q.tail, nil, true
+	l.prev, l.next = q.tail, nil
 	if q.tail == nil {
 		q.head = e
 	} else {
@@ -27,7 +26,7 @@ func (q *chain[T]) pushBack(e *T) {
 
 func (q *chain[T]) pushFront(e *T) {
 	l := q.at(e)
-	l.prev, l.next, l.in = nil, q.head, true
+	l.prev, l.next = nil, q.head
 	if q.head == nil {
 		q.tail = e
 	} else {
@@ -39,10 +38,10 @@ func (q *chain[T]) pushFront(e *T) {
 
 // remove takes e out; an element that is not in the list is left alone.
 func (q *chain[T]) remove(e *T) {
-	l := q.at(e)
-	if !l.in {
+	if !q.has(e) {
 		return
 	}
+	l := q.at(e)
 	if l.prev == nil {
 		q.head = l.next
 	} else {
@@ -57,6 +56,8 @@ func (q *chain[T]) remove(e *T) {
 	q.n--
 }
 
+func (q *chain[T]) has(e *T) bool { return q.head == e || q.at(e).prev != nil }
+
 func (q *chain[T]) next(e *T) *T { return q.at(e).next }
 
 // ordered holds elements in the order of less. Nearly all come in order: they stand in a list,
@@ -69,6 +70,8 @@ type ordered[T any] struct {
 func newOrdered[T any](less func(a, b *T) bool, at func(*T) *links[T], pos func(*T) *int) ordered[T] {
 	return ordered[T]{list: chain[T]{at: at}, rest: heap[*T]{less: less, pos: pos}}
 }
+
+func (q *ordered[T]) has(e *T) bool { return q.list.has(e) || *q.rest.pos(e) > 0 }
 
 func (q *ordered[T]) push(e *T) {
 	if q.list.tail == nil || !q.rest.less(e, q.list.tail) {
