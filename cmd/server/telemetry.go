@@ -34,6 +34,8 @@ const scope = "github.com/pushsink/pushsink"
 type telemetry struct {
 	meters *sdkmetric.MeterProvider
 	spans  *sdktrace.TracerProvider // nil = nothing is traced
+	// own are read with what meters hold.
+	own *histograms
 	// page answers GET /metrics in Prometheus text.
 	page http.Handler
 
@@ -52,7 +54,8 @@ func newTelemetry(ctx context.Context, s *settings, p platform, logger *slog.Log
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	page, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
+	own := newHistograms()
+	page, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithProducer(own))
 	if err != nil {
 		return nil, fmt.Errorf("metrics exporter: %w", err)
 	}
@@ -60,7 +63,7 @@ func newTelemetry(ctx context.Context, s *settings, p platform, logger *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	t := &telemetry{page: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), logger: logger}
+	t := &telemetry{page: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), own: own, logger: logger}
 	failures := &exportLog{logger: logger}
 	otel.SetErrorHandler(failures)
 
@@ -70,7 +73,7 @@ func newTelemetry(ctx context.Context, s *settings, p platform, logger *slog.Log
 		if err != nil {
 			return nil, fmt.Errorf("OTLP exporter of metrics: %w", err)
 		}
-		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(loggedMetrics{exporter, failures})))
+		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(loggedMetrics{exporter, failures}, sdkmetric.WithProducer(own))))
 	}
 	t.meters = sdkmetric.NewMeterProvider(readers...)
 	if s.OTel.Traces != "" {

@@ -91,11 +91,12 @@ func (w instrumented) pusher(t testing.TB) func() {
 	writer := appliedAtOnce{}
 	config := handlers.Config{Limits: handlers.DefaultLimits(), Auth: handlers.NoAuth}
 	if w.metrics {
-		exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(prometheus.NewRegistry()))
+		own := newHistograms()
+		exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(prometheus.NewRegistry()), otelprometheus.WithProducer(own))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.Observer, err = newObserver(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)).Meter(scope)); err != nil {
+		if config.Observer, err = newObserver(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)).Meter(scope), own); err != nil {
 			t.Fatal(err)
 		}
 	}
