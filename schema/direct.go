@@ -1,16 +1,21 @@
 package schema
 
 import (
+	"cmp"
+	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 )
 
 // direct is a way past the evaluator, which costs some ten times as much as what it calls:
-// for an expression that is a function of a path, or a function of such a function. It
-// only ever gives a value. Where there is none, the evaluator is asked and says why.
+// for an expression that is a function of a path, a comparison of it with a literal, or a
+// function of such a function. It only ever gives a value. Where there is none, the
+// evaluator is asked and says why.
 type direct struct {
 	path  *path
 	calls []call // the innermost first
@@ -66,8 +71,9 @@ func directOf(p *program, e ast.Expr) *direct {
 	case len(args) == 1:
 		fn = callOf(name)
 	case len(args) == 2 && args[1].Kind() == ast.LiteralKind:
-		if n, ok := args[1].AsLiteral().(types.Int); ok {
-			fn = callWith(name, int64(n))
+		with := fromRef(args[1].AsLiteral())
+		if fn = compareWith(name, with); fn == nil && with.kind == integer {
+			fn = callWith(name, with.int())
 		}
 	}
 	if fn == nil {
@@ -165,6 +171,50 @@ func callWith(name string, n int64) call {
 		}
 	}
 	return nil
+}
+
+// compareWith compares with a literal of the same type. Numbers of two types, and what is
+// no number, the evaluator compares.
+func compareWith(name string, with value) call {
+	var holds [3]bool // less, equal, greater
+	switch name {
+	case operators.Less:
+		holds = [3]bool{true, false, false}
+	case operators.LessEquals:
+		holds = [3]bool{true, true, false}
+	case operators.Equals:
+		holds = [3]bool{false, true, false}
+	case operators.NotEquals:
+		holds = [3]bool{true, false, true}
+	case operators.GreaterEquals:
+		holds = [3]bool{false, true, true}
+	case operators.Greater:
+		holds = [3]bool{false, false, true}
+	default:
+		return nil
+	}
+	return func(v value) (value, bool) {
+		if v.kind != with.kind {
+			return value{}, false
+		}
+		order := 0
+		switch v.kind {
+		case integer:
+			order = cmp.Compare(v.int(), with.int())
+		case double:
+			if math.IsNaN(v.float()) || math.IsNaN(with.float()) {
+				return value{}, false
+			}
+			order = cmp.Compare(v.float(), with.float())
+		case text:
+			order = strings.Compare(v.text, with.text)
+		case boolean:
+			order = cmp.Compare(v.bits, with.bits)
+		default:
+			return value{}, false
+		}
+		return boolValue(holds[order+1]), true
+	}
 }
 
 func made(s string, err error) (value, bool) { return textValue(s), err == nil }

@@ -13,6 +13,9 @@ var directTexts = []string{
 	"reverseMillis(%s)", "date(%s)", "uuid(%s)", "hash(%s, 16)", "hash(%s, 0)", "pad(%s, 4)", "pad(%s, 0)", "pad(%s, -1)", "pad(%s, 5000)",
 	"reverseMillis(timestamp(%s))", "date(timestamp(%s))", "pad(hash(%s, 100), 2)", "string(int(%s))", "timestamp(timestamp(%s))",
 	"timestamp(int(%s))", "string(timestamp(%s))", "int(timestamp(%s))", "uint(double(%s))", "string(uint(%s))", "pad(uint(%s), 3)",
+	"%s > 1.5", "%s >= 1.5", "%s < 1.5", "%s <= 1.5", "%s == 1.5", "%s != 1.5", "%s > 1", "%s >= 1", "%s < 1", "%s <= 1", "%s == 1", "%s != 1",
+	"%s == 'a'", "%s != 'a'", "%s < 'a'", "%s >= 'true'", "%s == ''", "%s > 'é'", "double(%s) >= 1.5", "string(%s) == '1'", "int(%s) == -5",
+	"%s == 0.0", "%s == -0.0", "%s < 0.0", "%s == 1u", "string(%s == 1)", "%s == true", "%s != false", "%s < true", "%s >= true",
 	"double(string(%s))", "bytes(string(%s))", "string(bytes(%s))", "hash(bytes(string(%s)), 7)", "uuid(string(%s))", "int(double(%s))",
 }
 

@@ -20,7 +20,8 @@ func reverseMillis(ms int64) (string, error) {
 	if ms < 0 {
 		return "", &Error{Code: TimestampOutOfRange, Detail: "reverseMillis: the time is before 1970"}
 	}
-	return fmt.Sprintf("%019d", math.MaxInt64-ms), nil
+	digits := strconv.FormatInt(math.MaxInt64-ms, 10)
+	return "0000000000000000000"[len(digits):] + digits, nil
 }
 
 // date is YYYYMMDD in UTC.
