@@ -153,6 +153,7 @@ func binaryEvent(h http.Header, body []byte) (event, *schema.Error) {
 func (e *envelope) event(body []byte) (ev event, bad *schema.Error) {
 	defer e.reset(nil)
 	e.reset(body)
+	e.strict()
 	if bad = e.enter("the event"); bad != nil {
 		return ev, bad
 	}

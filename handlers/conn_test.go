@@ -337,6 +337,7 @@ func TestConnKeepsItsRequests(t *testing.T) {
 		})
 	}
 	clients.Wait()
+	f.server.Close() // waits for the requests whose clients left
 }
 
 // lateWriter acknowledges about when the watch begins.

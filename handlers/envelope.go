@@ -28,6 +28,8 @@ type envelope struct {
 	src  bytes.Buffer
 	dec  jsontext.Decoder
 	body []byte
+	// decoding: dec has the body, or what is left of it.
+	decoding bool
 
 	hasMessage, hasAttributes bool
 	// Members as they stand in the body, quotes included; nil = absent or null.
@@ -68,10 +70,20 @@ func (e *envelope) decode(body []byte, pool *buffers, rec *schema.Record) (*buff
 // reset forgets the previous body and takes the next; nil lets go of it.
 func (e *envelope) reset(body []byte) {
 	e.body = body
+	if e.decoding {
+		e.src, e.decoding = bytes.Buffer{}, false
+		e.dec.Reset(&e.src)
+	}
 	e.hasMessage, e.hasAttributes = false, false
 	e.data, e.id, e.idAlt, e.published, e.publishedAlt = nil, nil, nil, nil, nil
 	e.orderingKey, e.subscription, e.attempt = nil, nil, 0
 	e.text, e.pairs = e.text[:0], e.pairs[:0]
+}
+
+// strict makes dec read the body.
+func (e *envelope) strict() {
+	e.src, e.decoding = *bytes.NewBuffer(e.body), true
+	e.dec.Reset(&e.src)
 }
 
 // forget lets go of the record's attributes, and of a map that held unusually many.
@@ -83,12 +95,7 @@ func (e *envelope) forget() {
 }
 
 func (e *envelope) read() *schema.Error {
-	e.src = *bytes.NewBuffer(e.body)
-	e.dec.Reset(&e.src)
-	defer func() {
-		e.src = bytes.Buffer{} // lets go of the body
-		e.dec.Reset(&e.src)
-	}()
+	e.strict()
 	if err := e.enter("the body"); err != nil {
 		return err
 	}
