@@ -72,15 +72,15 @@ func (w *watched) Write(ctx context.Context, d sink.Dest, batch []sink.Entry) []
 		}
 	}()
 	outs := w.Backend.Write(ctx, d, batch)
-	route := ""
+	var last *sink.Route
 	var told []failureKind
 	for i := range min(len(outs), len(batch)) {
 		o := &outs[i]
 		switch o.Kind {
 		case sink.Applied:
-			if r := batch[i].Route; r != nil && r.Name != route {
-				route = r.Name
-				w.wrote(route)
+			if r := batch[i].Route; r != nil && r != last {
+				last = r
+				w.wrote(r.Name)
 			}
 		case sink.Transient, sink.Undecided, sink.Fatal:
 			// Once a request, however many entries it held.

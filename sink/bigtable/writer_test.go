@@ -438,6 +438,7 @@ func TestWriterBTVAL07RequestsBelowTheByteBound(t *testing.T) {
 	p := newPipeline(newBench(t, testConfig(serve(t, s)), routeOf("r", nil)), func(o *sink.Options) {
 		// A slow machine must not make the lane look down: half of this is its share then.
 		o.MaxInFlightRequestsDest, o.MaxInFlightBytes = 1, 256<<20
+		o.AttemptTimeout = time.Minute // 20 MiB take longer than usual under the race detector
 	})
 	var es []sink.Entry
 	value := strings.Repeat("v", 1<<20)

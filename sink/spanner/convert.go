@@ -357,15 +357,17 @@ func parseTime(text string) (time.Time, *fault) {
 	}
 	rest := text[len(shape):]
 	if frac, ok := strings.CutPrefix(rest, "."); ok {
-		zone := strings.TrimLeft(frac, "0123456789")
-		digits := strings.TrimRight(frac[:len(frac)-len(zone)], "0")
-		if len(digits) > 9 {
+		n := 0
+		for n < len(frac) && '0' <= frac[n] && frac[n] <= '9' {
+			n++
+		}
+		if len(strings.TrimRight(frac[:n], "0")) > 9 {
 			return time.Time{}, mismatch("finer than a nanosecond, and nothing is rounded")
 		}
-		if zone == frac {
+		if n == 0 {
 			return time.Time{}, noTimestamp()
 		}
-		rest = zone
+		rest = frac[n:]
 	}
 	if rest != "Z" && (len(rest) != 6 || rest[0] != '+' && rest[0] != '-') {
 		return time.Time{}, noTimestamp()
