@@ -113,8 +113,8 @@ func TestFromHTTPToSQL(t *testing.T) {
 			if a.status != 422 || !strings.Contains(a.body, `"written":2`) || !strings.Contains(a.body, `"pointer":"/Total"`) || strings.Contains(a.body, "0.1234567891") {
 				t.Errorf("records: %d %s %v", a.status, a.body, a.err)
 			}
-			if got, want := rowsOf(e, t, database, "SELECT OrderId, Total, Note, SeenAt = TIMESTAMP '2026-11-30T08:00:00.123456789Z', UpdatedAt > SeenAt FROM Orders ORDER BY OrderId"),
-				"[a 12.345678901 first true false]\n[b 1 <nil> false true]\n[d <nil> <nil> false true]"; got != want {
+			if got, want := rowsOf(e, t, database, "SELECT OrderId, Total, Note, SeenAt = TIMESTAMP '2026-11-30T08:00:00.123456789Z', UpdatedAt > TIMESTAMP '2020-01-01T00:00:00Z' FROM Orders ORDER BY OrderId"),
+				"[a 12.345678901 first true true]\n[b 1 <nil> false true]\n[d <nil> <nil> false true]"; got != want {
 				t.Errorf("rows\n%s\nwant\n%s", got, want)
 			}
 
