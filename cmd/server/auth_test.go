@@ -178,7 +178,7 @@ func TestAUTH07Modes(t *testing.T) {
 func wantGuard(t *testing.T, name string, s *settings, without, with int) {
 	t.Helper()
 	srv := &server{settings: s, logger: slog.New(slog.DiscardHandler)}
-	o, err := newObserver(noop.Meter{}, newHistograms())
+	o, err := newObserver(noop.Meter{})
 	if err != nil {
 		t.Fatal(err)
 	}

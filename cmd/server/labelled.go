@@ -17,17 +17,14 @@ type labelled[L comparable] struct {
 	known atomic.Pointer[map[L]*series[L]] // replaced as a whole
 	// mu is held while it is replaced.
 	mu sync.Mutex
-	// bounds are those of each series' buckets; nil = they have none.
-	bounds []float64
 }
 
 // series is one attribute set, as instruments take it, and its count.
 type series[L comparable] struct {
 	labels  L
-	set     attribute.Set
 	add     []metric.AddOption
+	record  []metric.RecordOption
 	observe []metric.ObserveOption
-	buckets *buckets
 	// n is what [labelled.counts] tells. A counter of the SDK would look its attributes up
 	// again, and check each, for every record.
 	n atomic.Int64
@@ -58,12 +55,8 @@ func (s *labelled[L]) keep(labels L, set func(L) attribute.Set) *series[L] {
 	}
 	x, ok := next[labels]
 	if !ok {
-		x = &series[L]{labels: labels, set: set(labels)}
-		made := metric.WithAttributeSet(x.set)
-		x.add, x.observe = []metric.AddOption{made}, []metric.ObserveOption{made}
-		if s.bounds != nil {
-			x.buckets = newBuckets(s.bounds)
-		}
+		made := metric.WithAttributeSet(set(labels))
+		x = &series[L]{labels: labels, add: []metric.AddOption{made}, record: []metric.RecordOption{made}, observe: []metric.ObserveOption{made}}
 		next[labels] = x
 		s.known.Store(&next)
 	}
@@ -78,13 +71,4 @@ func (s *labelled[L]) counts(_ context.Context, to metric.Int64Observer) error {
 		}
 	}
 	return nil
-}
-
-// each gives the buckets of all series.
-func (s *labelled[L]) each(give func(attribute.Set, *buckets)) {
-	if known := s.known.Load(); known != nil {
-		for _, x := range *known {
-			give(x.set, x.buckets)
-		}
-	}
 }

@@ -17,6 +17,8 @@ import (
 // observer counts what the handlers tell. Its labels come from fixed sets, so the
 // attribute sets are made once each and kept.
 type observer struct {
+	seconds metric.Float64Histogram
+	durable metric.Float64Histogram
 	late    metric.Int64Counter
 	refused metric.Int64Counter
 	fetches metric.Int64Counter
@@ -54,21 +56,27 @@ func authSet(r auth.Reason) attribute.Set {
 	return attribute.NewSet(attribute.String("reason", string(r)))
 }
 
-func newObserver(meter metric.Meter, own *histograms) (*observer, error) {
+func newObserver(meter metric.Meter) (*observer, error) {
 	o := &observer{}
 	var err error
 	if _, err = meter.Int64ObservableCounter("pushsink.http.requests", metric.WithUnit("{request}"), metric.WithDescription("Answered requests."),
 		metric.WithInt64Callback(o.requestSets.counts)); err != nil {
 		return nil, err
 	}
-	o.requestSets.bounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-	own.add("pushsink.http.duration", "Headers read to answer written; for a record that is the wait until it is durable.", o.requestSets.bounds, o.requestSets.each)
+	if o.seconds, err = meter.Float64Histogram("pushsink.http.duration", metric.WithUnit("s"),
+		metric.WithDescription("Headers read to answer written; for a record that is the wait until it is durable."),
+		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)); err != nil {
+		return nil, err
+	}
 	if _, err = meter.Int64ObservableCounter("pushsink.records", metric.WithUnit("{record}"), metric.WithDescription("Records by what became of them."),
 		metric.WithInt64Callback(o.recordSets.counts)); err != nil {
 		return nil, err
 	}
-	o.routeSets.bounds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400}
-	own.add("pushsink.records.latency", "Publish time to the sink's OK, of each record written.", o.routeSets.bounds, o.routeSets.each)
+	if o.durable, err = meter.Float64Histogram("pushsink.records.latency", metric.WithUnit("s"),
+		metric.WithDescription("Publish time to the sink's OK, of each record written."),
+		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400)); err != nil {
+		return nil, err
+	}
 	if o.late, err = meter.Int64Counter("pushsink.records.late", metric.WithUnit("{record}"), metric.WithDescription("Records written with a cell older than its family's maxAge: acknowledged, and then collected.")); err != nil {
 		return nil, err
 	}
@@ -92,7 +100,7 @@ func newObserver(meter metric.Meter, own *histograms) (*observer, error) {
 func (o *observer) Request(pattern, route, method string, status int, took time.Duration) {
 	set := o.requestSets.of(requestLabels{pattern, route, method, status}, requestLabels.set)
 	set.n.Add(1)
-	set.buckets.count(took.Seconds())
+	o.seconds.Record(context.Background(), took.Seconds(), set.record...)
 }
 
 func (o *observer) Records(route string, result handlers.Result, code schema.Code, n int) {
@@ -100,7 +108,7 @@ func (o *observer) Records(route string, result handlers.Result, code schema.Cod
 }
 
 func (o *observer) Durable(route string, age time.Duration) {
-	o.routeSets.of(route, routeSet).buckets.count(max(0, age).Seconds())
+	o.durable.Record(context.Background(), max(0, age).Seconds(), o.routeSets.of(route, routeSet).record...)
 }
 
 func (o *observer) Late(route string) {

@@ -38,7 +38,7 @@ func (srv *server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	observer, err := newObserver(srv.telemetry.meter(), srv.telemetry.own)
+	observer, err := newObserver(srv.telemetry.meter())
 	if err != nil {
 		return err
 	}

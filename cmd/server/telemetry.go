@@ -34,8 +34,6 @@ const scope = "github.com/pushsink/pushsink"
 type telemetry struct {
 	meters *sdkmetric.MeterProvider
 	spans  *sdktrace.TracerProvider // nil = nothing is traced
-	// own are read with what meters hold.
-	own *histograms
 	// page answers GET /metrics in Prometheus text.
 	page http.Handler
 
@@ -54,8 +52,7 @@ func newTelemetry(ctx context.Context, s *settings, p platform, logger *slog.Log
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	own := newHistograms()
-	page, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithProducer(own))
+	page, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
 	if err != nil {
 		return nil, fmt.Errorf("metrics exporter: %w", err)
 	}
@@ -63,7 +60,7 @@ func newTelemetry(ctx context.Context, s *settings, p platform, logger *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	t := &telemetry{page: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), own: own, logger: logger}
+	t := &telemetry{page: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), logger: logger}
 	failures := &exportLog{logger: logger}
 	otel.SetErrorHandler(failures)
 
@@ -73,7 +70,7 @@ func newTelemetry(ctx context.Context, s *settings, p platform, logger *slog.Log
 		if err != nil {
 			return nil, fmt.Errorf("OTLP exporter of metrics: %w", err)
 		}
-		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(loggedMetrics{exporter, failures}, sdkmetric.WithProducer(own))))
+		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(loggedMetrics{exporter, failures})))
 	}
 	t.meters = sdkmetric.NewMeterProvider(readers...)
 	if s.OTel.Traces != "" {

@@ -91,12 +91,11 @@ func (w instrumented) pusher(t testing.TB) func() {
 	writer := appliedAtOnce{}
 	config := handlers.Config{Limits: handlers.DefaultLimits(), Auth: handlers.NoAuth}
 	if w.metrics {
-		own := newHistograms()
-		exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(prometheus.NewRegistry()), otelprometheus.WithProducer(own))
+		exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(prometheus.NewRegistry()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.Observer, err = newObserver(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)).Meter(scope), own); err != nil {
+		if config.Observer, err = newObserver(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)).Meter(scope)); err != nil {
 			t.Fatal(err)
 		}
 	}
