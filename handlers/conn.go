@@ -162,7 +162,9 @@ func (c *conn) watch() {
 	switch {
 	case n == 1: // of the next request, sent before this one's answer
 		c.hasFirst = true
-	case c.in.cut && errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		// It was cut, or its connection's deadline passed, which is that of a request that
+		// came together with this one and says nothing of the client: the next read meets it.
 	default:
 		c.err = err
 		c.left()

@@ -246,6 +246,48 @@ func TestConnPipelinedRequests(t *testing.T) {
 	}
 }
 
+// A request that came together with the one before it may wait for longer than its body has to
+// arrive, as for the keys of its token: the watch of the one before is not what reads it.
+func TestConnWatchOutlivesTheNextRequestsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, client := waiting(t, func(f *fixture) {
+			f.config.Limits.ReadBodyTimeout = time.Second
+			requests := 0
+			f.config.Auth = func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if requests++; requests == 2 {
+						time.Sleep(3 * time.Second)
+					}
+					if err := r.Context().Err(); err != nil {
+						t.Errorf("request %d: %v", requests, err)
+					}
+					next.ServeHTTP(w, r)
+				})
+			}
+		})
+		if _, err := io.WriteString(client, rawPush("a")+rawPush("b")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * watchAfter)
+		in := bufio.NewReader(client)
+		answered := func() {
+			select {
+			case f.writer.gate <- struct{}{}:
+			case <-time.After(time.Minute):
+			}
+			if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 204 {
+				t.Fatalf("%v %v", resp, err)
+			}
+		}
+		answered()
+		answered()
+		if _, err := io.WriteString(client, rawPush("c")); err != nil {
+			t.Fatal(err)
+		}
+		answered()
+	})
+}
+
 // countingConn counts the reads of a connection.
 type countingConn struct {
 	net.Conn
