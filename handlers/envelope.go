@@ -86,10 +86,17 @@ func (e *envelope) strict() {
 	e.dec.Reset(&e.src)
 }
 
-// forget lets go of the record's attributes, and of a map that held unusually many.
+// keptText is how much text an envelope that is kept for the next record has room for.
+const keptText = 64 << 10
+
+// forget lets go of the record's attributes, and of memory for unusually many or long ones: a
+// payload with escapes is as long as the body.
 func (e *envelope) forget() {
 	if len(e.kept) > 16 {
-		e.kept = nil
+		e.kept, e.pairs = nil, nil
+	}
+	if cap(e.text) > keptText {
+		e.text = nil
 	}
 	clear(e.kept)
 }

@@ -83,3 +83,17 @@ func TestOtherEnvelopesAreNotPlain(t *testing.T) {
 		}
 	}
 }
+
+// An envelope that is kept for the next record keeps no memory of the size of a body.
+func TestEnvelopesKeepLittle(t *testing.T) {
+	var e envelope
+	var rec schema.Record
+	body := `{"message":{"data":"` + strings.Repeat(`\u0041`, 4*keptText) + `","attributes":{"a":"1"}}}`
+	if _, bad := e.decode([]byte(body), new(buffers), &rec); bad != nil || len(rec.Data) != 3*keptText {
+		t.Fatalf("%d bytes, %v", len(rec.Data), bad)
+	}
+	e.forget()
+	if cap(e.text) > keptText {
+		t.Errorf("%d bytes are kept", cap(e.text))
+	}
+}
