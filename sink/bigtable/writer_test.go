@@ -422,7 +422,9 @@ func TestWriterFailedPreconditionOfARecord(t *testing.T) {
 
 func TestWriterBTVAL06TwoOf60000(t *testing.T) {
 	s := &service{}
-	p := newPipeline(newBench(t, testConfig(serve(t, s)), routeOf("r", nil)), nil)
+	p := newPipeline(newBench(t, testConfig(serve(t, s)), routeOf("r", nil)), func(o *sink.Options) {
+		o.AttemptTimeout = time.Minute // 60,000 mutations take longer than usual under the race detector
+	})
 	ops := make([]schema.Op, 60_000)
 	for i := range ops {
 		ops[i] = set("f", "q", "")

@@ -3,6 +3,7 @@ package spanner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,7 +62,14 @@ func live(t *testing.T, e *emulator.SpannerEmulator, path, file string, change f
 // mustCheck is the start-up check.
 func (h *harness) mustCheck() *harness {
 	h.t.Helper()
-	if problems := h.sink.Check(h.t.Context()); len(problems) > 0 {
+	problems := h.sink.Check(h.t.Context())
+	for range 3 { // as readiness does where it is not final: other tests may keep the emulator busy
+		if len(problems) == 0 || slices.ContainsFunc(problems, func(p Problem) bool { return p.Final }) {
+			break
+		}
+		problems = h.sink.Check(h.t.Context())
+	}
+	if len(problems) > 0 {
 		h.t.Fatalf("%+v", problems)
 	}
 	return h
