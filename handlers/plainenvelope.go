@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"strconv"
+
+	"github.com/pushsink/pushsink/internal/plainjson"
 )
 
 // maxPlainAttributes is how many attributes are compared with one another.
@@ -179,18 +181,13 @@ func (s *plainText) count() int {
 // end reports that nothing failed and nothing follows.
 func (s *plainText) end() bool { return !s.failed && s.peek() == 0 && s.i == len(s.b) }
 
-// isPlain reports that a JSON string may hold b as it stands, and means just that: it is ASCII
+// isPlain reports that b, which has no quote, stands for itself in a JSON string: it is ASCII
 // without control characters and escapes.
 func isPlain(b []byte) bool {
-	const ones = 0x0101010101010101
-	var odd uint64
 	for ; len(b) >= 8; b = b[8:] {
-		x := binary.LittleEndian.Uint64(b)
-		y := x ^ ones*'\\'
-		odd |= x | (x-ones*' ')&^x | (y-ones)&^y
-	}
-	if odd&(ones<<7) != 0 {
-		return false
+		if plainjson.Special(binary.LittleEndian.Uint64(b)) != 0 {
+			return false
+		}
 	}
 	for _, c := range b {
 		if c < ' ' || c == '\\' || c >= 0x80 {

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pushsink/pushsink/internal/plainjson"
 )
 
 // scanner makes a tree of JSON in one pass, in a third of the time that it takes to ask
@@ -131,7 +133,7 @@ func (s *scanner) text(start int) (end int, escaped bool) {
 	data, ascii := s.data, true
 	for i := start + 1; ; i++ {
 		for i+8 <= len(data) {
-			m := special(binary.LittleEndian.Uint64(data[i:]))
+			m := plainjson.Special(binary.LittleEndian.Uint64(data[i:]))
 			if m != 0 {
 				i += bits.TrailingZeros64(m) / 8
 				break
@@ -157,14 +159,6 @@ func (s *scanner) text(start int) (end int, escaped bool) {
 			ascii = false
 		}
 	}
-}
-
-// special has the highest bit set of the lowest byte of w that does not simply stand for
-// itself in a string: a quote, a backslash, a control character, a part of a longer
-// character. What it says of higher bytes means nothing.
-func special(w uint64) uint64 {
-	const ones = 0x0101010101010101
-	return (w | (w - ones*' ') | ((w ^ ones*'"') - ones) | ((w ^ ones*'\\') - ones)) & (ones << 7)
 }
 
 // number reads a number.
