@@ -180,6 +180,14 @@ func (l *lane) why() error {
 	return l.inst.cause
 }
 
+// why is what the entry's last attempt ended with, or without one what its lane fails with.
+func (it *item) why() error {
+	if it.cause == nil && it.lane != nil && !it.lane.failingSince.IsZero() {
+		return it.lane.why()
+	}
+	return it.cause
+}
+
 // refuseLate answers calls that waited AdmissionTimeout since their last admission.
 func (c *core) refuseLate(now time.Time) {
 	for k := c.waiting.head; k != nil && !now.Before(k.last.Add(c.o.AdmissionTimeout)); k = c.waiting.head {
@@ -308,7 +316,7 @@ func (c *core) withdraw(now time.Time, k *call, reason error) {
 		if it.place == open {
 			why = ErrInFlight
 		}
-		err := because(why, it.cause)
+		err := because(why, it.why())
 		if reason != nil {
 			err = because(reason, err)
 		}

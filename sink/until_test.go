@@ -2,6 +2,7 @@ package sink_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,5 +98,31 @@ func TestSubmitUntilOverloadedAtOnce(t *testing.T) {
 			wantIs(t, "without room", o, sink.Transient, sink.ErrOverloaded)
 		}
 		wantIs(t, "the first", first.Wait()[0], sink.Applied)
+	})
+}
+
+// A caller whose entry was never answered itself learns what its table fails with; once the
+// table is well again, nothing of it.
+func TestDeadlineTellsWhatTheLaneFailsWith(t *testing.T) {
+	inBubble(t, func(o *sink.Options, b *sinktest.Backend) {
+		b.Latency, o.MaxInFlightRequestsDest = 100*ms, 1
+		o.Retry = sink.Backoff{Initial: 40 * ms, Max: 40 * ms}
+	}, func(r *rig) {
+		r.b.Inject(sinktest.Times(1, sinktest.FailWhole(sinktest.Unavailable)))
+		first := r.write(0, r.entry("first")) // fails at 100 ms, is sent again before 150
+		synctest.Wait()
+		ctx, leave := context.WithCancel(context.Background())
+		queued := r.writeCtx(ctx, nil, r.entry("queued"))
+		r.sleepUntil(110 * ms)
+		leave()
+		open := r.write(50*ms, r.entry("open"))
+		wantIs(t, "while the lane pauses", queued.wait()[0], sink.Undecided, sink.ErrWithdrawn, sinktest.Unavailable.Err)
+		wantIs(t, "in an open request", open.wait()[0], sink.Undecided, sink.ErrInFlight, sinktest.Unavailable.Err)
+		wantIs(t, "the one that waited", first.wait()[0], sink.Applied)
+		o := r.write(50*ms, r.entry("later")).wait()[0]
+		wantIs(t, "after it went well", o, sink.Undecided, sink.ErrInFlight)
+		if errors.Is(o.Err, sinktest.Unavailable.Err) {
+			t.Errorf("after it went well: %v", o.Err)
+		}
 	})
 }
