@@ -41,18 +41,15 @@ func check(ctx context.Context, args []string, out io.Writer) error {
 	file := flags.String("routes", "", "the routes file")
 	sample := flags.String("sample", "", "a file with one JSON record or push envelope a line; - is the standard input")
 	name := flags.String("route", "", "the route of the sample; default: the file's default route")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			_, err := io.WriteString(out, checkUsage)
-			return err
-		}
-		return err
-	}
+	help, err := parseFlags(flags, args)
 	switch {
+	case err != nil:
+		return err
+	case help:
+		_, err := io.WriteString(out, checkUsage)
+		return err
 	case *file == "":
 		return errors.New("check needs -routes FILE")
-	case flags.NArg() > 0:
-		return fmt.Errorf("check: unknown argument %q", flags.Arg(0))
 	}
 	routes, err := compile("-routes", *file)
 	if err != nil {

@@ -19,18 +19,15 @@ func ddl(args []string, out io.Writer) error {
 	flags.SetOutput(io.Discard) // its error is returned
 	file := flags.String("routes", "", "the routes file")
 	word := flags.String("dialect", "googlesql", "the database's dialect: googlesql or postgresql")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return usage(out)
-		}
-		return err
-	}
+	help, err := parseFlags(flags, args)
 	dialect, known := dialects[*word]
 	switch {
+	case err != nil:
+		return err
+	case help:
+		return usage(out)
 	case *file == "":
 		return errors.New("ddl needs -routes FILE")
-	case flags.NArg() > 0:
-		return fmt.Errorf("ddl: unknown argument %q", flags.Arg(0))
 	case !known:
 		return fmt.Errorf("-dialect %q: googlesql or postgresql", *word)
 	}

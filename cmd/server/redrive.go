@@ -32,11 +32,7 @@ func redrive(ctx context.Context, getenv func(string) string, args []string, out
 	c.Progress = out
 	var address, audience, envelope string
 	flags := flag.NewFlagSet("server redrive", flag.ContinueOnError)
-	flags.SetOutput(out)
-	flags.Usage = func() {
-		fmt.Fprint(out, redriveUsage)
-		flags.PrintDefaults()
-	}
+	flags.SetOutput(io.Discard) // its error is returned
 	flags.StringVar(&c.Subscription, "subscription", "", "`projects/P/subscriptions/S` of the dead-letter topic, a pull subscription")
 	flags.StringVar(&c.Route, "route", "", "`name` of the route to post to")
 	flags.StringVar(&address, "url", "", "`address` of the server, without the route's path")
@@ -48,13 +44,14 @@ func redrive(ctx context.Context, getenv func(string) string, args []string, out
 	flags.IntVar(&c.Concurrency, "concurrency", c.Concurrency, "letters posted at once")
 	flags.DurationVar(&c.Idle, "idle", c.Idle, "end when no letter came for so long")
 	flags.DurationVar(&c.Timeout, "timeout", c.Timeout, "longest wait for one answer")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return nil
+	switch help, err := parseFlags(flags, args); {
 	case err != nil:
 		return err
-	case flags.NArg() > 0:
-		return fmt.Errorf("unknown argument %q; server redrive -h lists what there is", flags.Arg(0))
+	case help:
+		fmt.Fprint(out, redriveUsage)
+		flags.SetOutput(out)
+		flags.PrintDefaults()
+		return nil
 	}
 	c.Envelope = schema.Envelope(envelope)
 	if c.From == "" {

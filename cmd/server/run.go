@@ -34,11 +34,11 @@ func run(ctx context.Context, environ, args []string, out io.Writer) error {
 		return redrive(ctx, lookup(environ), args[1:], out)
 	case "-h", "-help", "--help", "help":
 		return usage(out)
-	case "-version", "--version":
+	case "-version", "--version", "version":
 		_, err := fmt.Fprintln(out, version())
 		return err
 	}
-	return fmt.Errorf("unknown argument %q; server -h lists what there is", args[0])
+	return unknownArgument(args[0])
 }
 
 // lookup reads environ as os.Getenv reads the process's.
