@@ -332,6 +332,10 @@ func (e *envelope) fill(pool *buffers, rec *schema.Record) (*buffer, *schema.Err
 	if e.published == nil {
 		e.published = e.publishedAlt
 	}
+	if bytes.IndexByte(e.published, '\\') >= 0 { // some writers spell + so
+		at := e.unquote(e.published)
+		e.published = append(append([]byte{'"'}, e.text[at.from:at.to]...), '"')
+	}
 	rec.Published = publishTime(e.published)
 
 	if e.data == nil {
@@ -375,6 +379,15 @@ func publishTime(v []byte) time.Time {
 	if len(v) < 2 {
 		return time.Time{}
 	}
+	v = v[1 : len(v)-1]
+	// The library also takes an hour of one digit, a comma for the point, and offsets of a day.
+	const seconds = len("2006-01-02T15:04:05")
+	if len(v) <= seconds || v[len("2006-01-02T15")] != ':' || v[seconds] == ',' {
+		return time.Time{}
+	}
+	if last := v[len(v)-len("07:00"):]; v[len(v)-1] != 'Z' && (string(last[:2]) > "23" || last[3] > '5') {
+		return time.Time{}
+	}
 	// More digits than nanoseconds would be cut off silently.
 	if _, fraction, ok := bytes.Cut(v, []byte{'.'}); ok {
 		digits := 0
@@ -386,7 +399,7 @@ func publishTime(v []byte) time.Time {
 		}
 	}
 	var t time.Time
-	if err := t.UnmarshalText(v[1 : len(v)-1]); err != nil {
+	if err := t.UnmarshalText(v); err != nil {
 		return time.Time{}
 	}
 	return t.UTC()

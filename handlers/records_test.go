@@ -110,6 +110,8 @@ func TestJSTRDocuments(t *testing.T) {
 		{"empty", ``, 400, schema.BadJSON, 0, "empty"},
 		{"empty array", `[]`, 200, "", 0, ""},
 		{"JSTR-06 invalid UTF-8", "{\"id\":\"a\xffb\"}", 400, schema.BadJSON, 0, "invalid UTF-8 at byte 8"},
+		{"a byte order mark", "\ufeff{\"id\":\"a\"}", 400, schema.BadJSON, 0, "not strict JSON at byte 0"},
+		{"a hard space", "{\u00a0\"id\":\"a\"}", 400, schema.BadJSON, 0, "not strict JSON at byte 1"},
 		{"JSTR-06 legitimate U+FFFD", "{\"id\":\"a\uFFFDb\"}", 200, "", 1, ""},
 		{"JSTR-07 lone surrogate", `{"id":"\ud800"}`, 400, schema.BadJSON, 0, "lone surrogate"},
 		{"JSTR-07 pair", `{"id":"\ud83d\ude00"}`, 200, "", 1, ""},

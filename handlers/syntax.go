@@ -34,12 +34,18 @@ func syntaxError(text []byte, err error) *schema.Error {
 		return &schema.Error{Code: schema.BadJSON, Detail: "the JSON ends early," + at}
 	case depth(text[:s.ByteOffset]) >= maxDepth:
 		return &schema.Error{Code: schema.TooDeep, Detail: "nested deeper than " + strconv.Itoa(maxDepth) + " levels" + at}
-	case rest[0] >= utf8.RuneSelf:
+	case !validStart(rest):
 		return &schema.Error{Code: schema.BadJSON, Detail: "invalid UTF-8" + at}
 	case len(rest) > 1 && rest[0] == '\\' && rest[1] == 'u':
 		return &schema.Error{Code: schema.BadJSON, Detail: "escape that is no character (lone surrogate)" + at}
 	}
 	return &schema.Error{Code: schema.BadJSON, Detail: "not strict JSON" + at}
+}
+
+// validStart reports that text begins with a character: a byte order mark is one, though none of JSON's.
+func validStart(text []byte) bool {
+	r, size := utf8.DecodeRune(text)
+	return r != utf8.RuneError || size > 1
 }
 
 // depth is the number of arrays and objects open at the end of text.
