@@ -13,14 +13,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"cloud.google.com/go/pubsub/v2/pstest"
+	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/pushsink/pushsink/internal/emulator"
 	"github.com/pushsink/pushsink/schema"
@@ -77,28 +80,32 @@ func (f *fakeTopic) messages() []*pubsubpb.PubsubMessage {
 	return f.got
 }
 
-// serve starts a gRPC server on loopback for t.
-func serve(t *testing.T, register func(*grpc.Server)) (addr string) {
+// serve starts a gRPC server in memory for t, so that it may be in a bubble, and returns
+// what connects to it.
+func serve(t *testing.T, register func(*grpc.Server)) []option.ClientOption {
 	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lis := bufconn.Listen(1 << 20)
 	s := grpc.NewServer(grpc.MaxRecvMsgSize(64 << 20))
 	register(s)
-	go func() { _ = s.Serve(lis) }()
-	t.Cleanup(s.Stop)
-	return lis.Addr().String()
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(lis) }()
+	t.Cleanup(func() {
+		s.Stop()
+		<-done
+	})
+	dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) })
+	return append(EmulatorOptions("passthrough:///memory"), option.WithGRPCDialOption(dial))
 }
 
-func (f *fakeTopic) start(t *testing.T) string {
+func (f *fakeTopic) start(t *testing.T) []option.ClientOption {
 	return serve(t, func(s *grpc.Server) { pubsubpb.RegisterPublisherServer(s, f) })
 }
 
-func newPublisher(t *testing.T, addr string, change ...func(*Config)) *Publisher {
+// newPublisher outside a bubble gives the service a minute.
+func newPublisher(t *testing.T, to []option.ClientOption, change ...func(*Config)) *Publisher {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.ClientOptions = EmulatorOptions(addr)
+	cfg.ClientOptions, cfg.Timeout = to, time.Minute
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -133,7 +140,7 @@ func TestPublishedLetterIsTheRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPublisher(t, srv.Addr)
+	p := newPublisher(t, EmulatorOptions(srv.Addr))
 	data := make([]byte, 256)
 	for i := range data {
 		data[i] = byte(i)
@@ -172,7 +179,7 @@ func TestPublishedLetterIsTheRecord(t *testing.T) {
 func TestMissingTopicIsPermanentAndNotCreated(t *testing.T) {
 	srv := pstest.NewServerWithAddress("127.0.0.1:0")
 	defer srv.Close()
-	p := newPublisher(t, srv.Addr)
+	p := newPublisher(t, EmulatorOptions(srv.Addr))
 	err := p.Publish(t.Context(), testLetter("1"))
 	if !errors.Is(err, ErrPermanent) || !strings.Contains(err.Error(), testTopic) || !strings.Contains(err.Error(), "create it") {
 		t.Errorf("got %v", err)
@@ -184,31 +191,37 @@ func TestMissingTopicIsPermanentAndNotCreated(t *testing.T) {
 }
 
 func TestUnavailableIsPassingAndEndsWithTheCaller(t *testing.T) {
-	f := &fakeTopic{answer: func(context.Context, int, *pubsubpb.PublishRequest) error {
-		return status.Error(codes.Unavailable, "zone is down")
-	}}
-	p := newPublisher(t, f.start(t), func(c *Config) { c.Timeout = 2 * time.Second })
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	err := p.Publish(ctx, testLetter("1"))
-	if err == nil || errors.Is(err, ErrPermanent) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "zone is down") {
-		t.Errorf("got %v", err)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("the caller waited %v", took)
-	}
-	// The client's own attempts end too: Close waits for them.
-	if err := p.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	calls := f.calls.Load()
-	if calls < 2 || calls > 20 {
-		t.Errorf("%d attempts", calls)
-	}
-	if n := len(f.messages()); n != 0 {
-		t.Errorf("%d messages", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeTopic{answer: func(context.Context, int, *pubsubpb.PublishRequest) error {
+			return status.Error(codes.Unavailable, "zone is down")
+		}}
+		const caller, client = 500 * time.Millisecond, 2 * time.Second
+		p := newPublisher(t, f.start(t), func(c *Config) { c.Timeout = client })
+		ctx, cancel := context.WithTimeout(t.Context(), caller)
+		defer cancel()
+		start := time.Now()
+		err := p.Publish(ctx, testLetter("1"))
+		if err == nil || errors.Is(err, ErrPermanent) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "zone is down") {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(start); took != caller {
+			t.Errorf("the caller waited %v", took)
+		}
+		// The client's own attempts end too: Close waits for them.
+		if err := p.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > client+p.cfg.Linger {
+			t.Errorf("the client went on for %v", took)
+		}
+		calls := f.calls.Load()
+		if calls < 2 || calls > 20 {
+			t.Errorf("%d attempts", calls)
+		}
+		if n := len(f.messages()); n != 0 {
+			t.Errorf("%d messages", n)
+		}
+	})
 }
 
 func TestUnavailableForAWhileIsPublished(t *testing.T) {
@@ -229,80 +242,86 @@ func TestUnavailableForAWhileIsPublished(t *testing.T) {
 
 // Every answer but OK is an error, and only what cannot pass is permanent.
 func TestEveryCode(t *testing.T) {
-	permanent := map[codes.Code]bool{codes.NotFound: true, codes.InvalidArgument: true}
-	var code atomic.Uint32
-	f := &fakeTopic{answer: func(context.Context, int, *pubsubpb.PublishRequest) error {
-		return status.Error(codes.Code(code.Load()), "scripted")
-	}}
-	p := newPublisher(t, f.start(t), func(c *Config) { c.Timeout = 50 * time.Millisecond })
-	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
-		code.Store(uint32(c))
-		err := p.Publish(t.Context(), testLetter("1"))
-		if err == nil || errors.Is(err, ErrPermanent) != permanent[c] {
-			t.Errorf("%v: permanent %t, want %t: %v", c, errors.Is(err, ErrPermanent), permanent[c], err)
+	synctest.Test(t, func(t *testing.T) {
+		permanent := map[codes.Code]bool{codes.NotFound: true, codes.InvalidArgument: true}
+		var code atomic.Uint32
+		f := &fakeTopic{answer: func(context.Context, int, *pubsubpb.PublishRequest) error {
+			return status.Error(codes.Code(code.Load()), "scripted")
+		}}
+		p := newPublisher(t, f.start(t), func(c *Config) { c.Timeout = 50 * time.Millisecond })
+		for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
+			code.Store(uint32(c))
+			err := p.Publish(t.Context(), testLetter("1"))
+			if err == nil || errors.Is(err, ErrPermanent) != permanent[c] {
+				t.Errorf("%v: permanent %t, want %t: %v", c, errors.Is(err, ErrPermanent), permanent[c], err)
+			}
+			if c == codes.PermissionDenied && !strings.Contains(err.Error(), "roles/pubsub.publisher") {
+				t.Errorf("%v does not say what to grant: %v", c, err)
+			}
 		}
-		if c == codes.PermissionDenied && !strings.Contains(err.Error(), "roles/pubsub.publisher") {
-			t.Errorf("%v does not say what to grant: %v", c, err)
-		}
-	}
+	})
 }
 
 // One bad message fails a whole request and must not take good ones with it.
 func TestBadLetterFailsAlone(t *testing.T) {
-	f := &fakeTopic{answer: func(_ context.Context, _ int, req *pubsubpb.PublishRequest) error {
-		for _, m := range req.GetMessages() {
-			if m.GetAttributes()["bad"] != "" {
-				return status.Error(codes.InvalidArgument, "a message is bad")
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeTopic{answer: func(_ context.Context, _ int, req *pubsubpb.PublishRequest) error {
+			for _, m := range req.GetMessages() {
+				if m.GetAttributes()["bad"] != "" {
+					return status.Error(codes.InvalidArgument, "a message is bad")
+				}
+			}
+			return nil
+		}}
+		p := newPublisher(t, f.start(t), func(c *Config) { c.Linger = 50 * time.Millisecond })
+		const n = 60
+		errs := make([]error, n)
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				l := testLetter(fmt.Sprint(i))
+				if i == 20 {
+					l.Record.Attributes = map[string]string{"bad": "yes"}
+				}
+				errs[i] = p.Publish(t.Context(), l)
+			})
+		}
+		wg.Wait()
+		for i, err := range errs {
+			if i == 20 != errors.Is(err, ErrPermanent) || i != 20 && err != nil {
+				t.Errorf("letter %d: %v", i, err)
 			}
 		}
-		return nil
-	}}
-	p := newPublisher(t, f.start(t), func(c *Config) { c.Linger = 50 * time.Millisecond })
-	const n = 60
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			l := testLetter(fmt.Sprint(i))
-			if i == 20 {
-				l.Record.Attributes = map[string]string{"bad": "yes"}
-			}
-			errs[i] = p.Publish(t.Context(), l)
-		})
-	}
-	wg.Wait()
-	for i, err := range errs {
-		if i == 20 != errors.Is(err, ErrPermanent) || i != 20 && err != nil {
-			t.Errorf("letter %d: %v", i, err)
+		if got := len(f.messages()); got != n-1 {
+			t.Errorf("%d messages, want %d", got, n-1)
 		}
-	}
-	if got := len(f.messages()); got != n-1 {
-		t.Errorf("%d messages, want %d", got, n-1)
-	}
+	})
 }
 
 func TestPoisonRedeliveredIsBoundedAndBatched(t *testing.T) {
-	const deliveries, most = 500, 40
-	f := &fakeTopic{}
-	p := newPublisher(t, f.start(t), func(c *Config) { c.MaxOutstanding = most })
-	var wg sync.WaitGroup
-	for range deliveries {
-		wg.Go(func() {
-			if err := p.Publish(t.Context(), testLetter("poison")); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if got := len(f.messages()); got != deliveries {
-		t.Errorf("%d messages of %d deliveries", got, deliveries)
-	}
-	if got := f.most.Load(); got > most {
-		t.Errorf("%d letters were out at once, bound %d", got, most)
-	}
-	if got := f.calls.Load(); got > deliveries/4 {
-		t.Errorf("%d requests for %d letters", got, deliveries)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const deliveries, most = 500, 40
+		f := &fakeTopic{}
+		p := newPublisher(t, f.start(t), func(c *Config) { c.MaxOutstanding = most })
+		var wg sync.WaitGroup
+		for range deliveries {
+			wg.Go(func() {
+				if err := p.Publish(t.Context(), testLetter("poison")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if got := len(f.messages()); got != deliveries {
+			t.Errorf("%d messages of %d deliveries", got, deliveries)
+		}
+		if got := f.most.Load(); got > most {
+			t.Errorf("%d letters were out at once, bound %d", got, most)
+		}
+		if got := f.calls.Load(); got > deliveries/4 {
+			t.Errorf("%d requests for %d letters", got, deliveries)
+		}
+	})
 }
 
 // A caller that cannot be admitted is not acknowledged and leaves nothing behind; a
@@ -314,32 +333,34 @@ func TestBoundsHoldPastTheCaller(t *testing.T) {
 	}
 	for name, bound := range tests {
 		t.Run(name, func(t *testing.T) {
-			open := make(chan struct{})
-			f := &fakeTopic{answer: func(context.Context, int, *pubsubpb.PublishRequest) error {
-				<-open
-				return nil
-			}}
-			p := newPublisher(t, f.start(t), bound)
-			publish := func(id string) error {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				l := testLetter(id)
-				l.Record.Data = bytes.Repeat([]byte("x"), 250)
-				return p.Publish(ctx, l)
-			}
-			for i := range 5 {
-				if err := publish(fmt.Sprint(i)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrPermanent) {
-					t.Errorf("letter %d: %v", i, err)
+			synctest.Test(t, func(t *testing.T) {
+				open := make(chan struct{})
+				f := &fakeTopic{answer: func(context.Context, int, *pubsubpb.PublishRequest) error {
+					<-open
+					return nil
+				}}
+				p := newPublisher(t, f.start(t), bound)
+				publish := func(id string) error {
+					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+					defer cancel()
+					l := testLetter(id)
+					l.Record.Data = bytes.Repeat([]byte("x"), 250)
+					return p.Publish(ctx, l)
 				}
-			}
-			close(open)
-			if err := p.Publish(t.Context(), testLetter("late")); err != nil {
-				t.Error(err)
-			}
-			// The first two were with the client already; the other three were withdrawn.
-			if got := len(f.messages()); got != 3 {
-				t.Errorf("%d messages, want 3", got)
-			}
+				for i := range 5 {
+					if err := publish(fmt.Sprint(i)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrPermanent) {
+						t.Errorf("letter %d: %v", i, err)
+					}
+				}
+				close(open)
+				if err := p.Publish(t.Context(), testLetter("late")); err != nil {
+					t.Error(err)
+				}
+				// The first two were with the client already; the other three were withdrawn.
+				if got := len(f.messages()); got != 3 {
+					t.Errorf("%d messages, want 3", got)
+				}
+			})
 		})
 	}
 }
@@ -413,74 +434,64 @@ func TestShortAnswerConfirmsNothing(t *testing.T) {
 }
 
 func TestCloseFlushes(t *testing.T) {
-	f := &fakeTopic{}
-	before := runtime.NumGoroutine()
-	// Nothing but Close sends within the hour.
-	p := newPublisher(t, f.start(t), func(c *Config) { c.Linger, c.Timeout = time.Hour, 2*time.Hour })
-	const n = 10
-	errs := make(chan error, n)
-	for i := range n {
-		go func() { errs <- p.Publish(t.Context(), testLetter(fmt.Sprint(i))) }()
-	}
-	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
-		if p.letters.TryAcquire(int64(p.cfg.MaxOutstanding - n + 1)) {
-			p.letters.Release(int64(p.cfg.MaxOutstanding - n + 1)) // not all are in yet
-		} else {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeTopic{}
+		before := runtime.NumGoroutine()
+		// Nothing but Close sends within the hour.
+		p := newPublisher(t, f.start(t), func(c *Config) { c.Linger, c.Timeout = time.Hour, 2*time.Hour })
+		const n = 10
+		errs := make(chan error, n)
+		for i := range n {
+			go func() { errs <- p.Publish(t.Context(), testLetter(fmt.Sprint(i))) }()
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("letters were not admitted")
+		synctest.Wait() // all are with the client
+		if err := p.Close(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := p.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	published := 0
-	for range n {
-		switch err := <-errs; {
-		case err == nil:
-			published++
-		case !errors.Is(err, ErrClosed): // admitted, and Close was faster
-			t.Error(err)
+		for range n {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	if got := len(f.messages()); got != published || published == 0 {
-		t.Errorf("%d messages, %d confirmed", got, published)
-	}
-	if err := p.Publish(t.Context(), testLetter("late")); !errors.Is(err, ErrClosed) || errors.Is(err, ErrPermanent) {
-		t.Errorf("after Close: %v", err)
-	}
-	if err := p.Close(t.Context()); err != nil {
-		t.Errorf("second Close: %v", err)
-	}
-	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > before+5; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		if got := len(f.messages()); got != n {
+			t.Errorf("%d messages, want %d", got, n)
 		}
-	}
+		if err := p.Publish(t.Context(), testLetter("late")); !errors.Is(err, ErrClosed) || errors.Is(err, ErrPermanent) {
+			t.Errorf("after Close: %v", err)
+		}
+		if err := p.Close(t.Context()); err != nil {
+			t.Errorf("second Close: %v", err)
+		}
+		synctest.Wait()
+		if n := runtime.NumGoroutine(); n > before+5 { // the server's own
+			t.Errorf("%d goroutines, %d before", n, before)
+		}
+	})
 }
 
 func TestCloseEndsWithItsContext(t *testing.T) {
-	open := make(chan struct{})
-	defer close(open)
-	f := &fakeTopic{answer: func(context.Context, int, *pubsubpb.PublishRequest) error {
-		<-open
-		return nil
-	}}
-	p := newPublisher(t, f.start(t), func(c *Config) { c.Timeout = 500 * time.Millisecond })
-	done := make(chan error)
-	go func() { done <- p.Publish(t.Context(), testLetter("1")) }()
-	for f.calls.Load() == 0 {
-		runtime.Gosched()
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Close: %v", err)
-	}
-	if err := <-done; err == nil || errors.Is(err, ErrPermanent) {
-		t.Errorf("Publish: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		open := make(chan struct{})
+		defer close(open)
+		f := &fakeTopic{answer: func(context.Context, int, *pubsubpb.PublishRequest) error {
+			<-open
+			return nil
+		}}
+		p := newPublisher(t, f.start(t), func(c *Config) { c.Timeout = 500 * time.Millisecond })
+		done := make(chan error)
+		go func() { done <- p.Publish(t.Context(), testLetter("1")) }()
+		for f.calls.Load() == 0 {
+			time.Sleep(p.cfg.Linger)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close: %v", err)
+		}
+		if err := <-done; err == nil || errors.Is(err, ErrPermanent) {
+			t.Errorf("Publish: %v", err)
+		}
+	})
 }
 
 func TestConfigBounds(t *testing.T) {
@@ -547,7 +558,7 @@ func TestCheckSaysWhatToDo(t *testing.T) {
 					iampb.RegisterIAMPolicyServer(s, tt.iam)
 				}
 			})
-			p := newPublisher(t, addr, func(c *Config) { c.Timeout = 500 * time.Millisecond })
+			p := newPublisher(t, addr)
 			err := p.Check(t.Context(), testTopic)
 			if tt.want == "" {
 				if err != nil {
@@ -563,7 +574,7 @@ func TestCheckSaysWhatToDo(t *testing.T) {
 			}
 		})
 	}
-	p := newPublisher(t, "127.0.0.1:1", func(c *Config) { c.Timeout = 200 * time.Millisecond })
+	p := newPublisher(t, EmulatorOptions("127.0.0.1:1"), func(c *Config) { c.Timeout = 200 * time.Millisecond })
 	if err := p.Check(t.Context(), testTopic); err == nil || errors.Is(err, ErrPermanent) {
 		t.Errorf("nobody listens: %v", err)
 	}
