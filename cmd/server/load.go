@@ -348,7 +348,7 @@ func unknown(env map[string]string, known map[string]bool) (list []problem) {
 		bound := "no such option"
 		if bare := strings.TrimPrefix(name, prefix+"_"); slices.Contains(unprefixed, bare) {
 			bound += "; " + bare + " has no prefix"
-		} else if near := nearest(name, known); near != "" {
+		} else if near := nearest(strings.ToUpper(name), known); near != "" {
 			bound += "; did you mean " + near + "?"
 		}
 		list = append(list, problem{name, "", bound})
