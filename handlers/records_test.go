@@ -199,6 +199,48 @@ type oneByte struct {
 
 func (o oneByte) Read(p []byte) (int, error) { return o.r.Read(p[:min(len(p), 1)]) }
 
+// The code of a batch's answer is one that goes with its status, whatever failed after it.
+func TestCodeOfABatchGoesWithItsStatus(t *testing.T) {
+	kinds := map[string]sink.Outcome{
+		"rejected": {Kind: sink.Rejected, Err: errors.New("refused")},
+		"full":     {Kind: sink.Transient, Err: sink.ErrOverloaded},
+		"down":     {Kind: sink.Transient, Err: errors.New("down")},
+		"late":     {Err: sink.ErrWithdrawn},
+		"open":     {Err: sink.ErrInFlight},
+	}
+	for _, c := range []struct {
+		ids    string
+		status int
+		code   schema.Code
+	}{
+		{"ok rejected mismatch", 422, schema.TypeMismatch},
+		{"full rejected", 429, schema.Overloaded},
+		{"rejected full rejected", 429, schema.Overloaded},
+		{"down full rejected", 503, schema.Unavailable},
+		{"full down mismatch full", 503, schema.Unavailable},
+		{"late rejected full", 503, schema.Deadline},
+		{"open late down full mismatch", 504, schema.Deadline},
+	} {
+		f := newFixture(t, func(f *fixture) {
+			f.writer.outcome = func(e sink.Entry) sink.Outcome {
+				if o, ok := kinds[e.Key]; ok {
+					return o
+				}
+				return sink.Outcome{Kind: sink.Applied}
+			}
+		})
+		var lines strings.Builder
+		for id := range strings.FieldsSeq(c.ids) {
+			if id == "mismatch" {
+				lines.WriteString(`{"id":"a","do":"mismatch"}` + "\n")
+			} else {
+				lines.WriteString(`{"id":"` + id + `"}` + "\n")
+			}
+		}
+		f.want(c.ids, f.records("x-ndjson", lines.String()), c.status, c.code)
+	}
+}
+
 func TestBODY01LongLines(t *testing.T) {
 	const limit = 100_000
 	pad := func(id string, n int) string {

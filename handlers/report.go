@@ -24,8 +24,9 @@ type report struct {
 	resultsTruncated bool
 	// empty of those skipped were so because nothing was left to write.
 	empty int
-	// last is the reason of the failure, when there is only one.
-	last verdict
+	// worst is the failure that decides the status, the last of several: fates stand in the
+	// order in which status asks for them.
+	worst verdict
 }
 
 // newReport lists at most room records per list.
@@ -43,7 +44,9 @@ func (p *report) note(index int, id string, v verdict) {
 		p.observer.Records(p.route, v.result(), v.code, 1)
 	}
 	if v.fate.failed() {
-		p.last = v
+		if v.fate >= p.worst.fate {
+			p.worst = v
+		}
 		p.errors = appendRecord(p.errors, &p.room, &p.errorsTruncated, index, id, v)
 	}
 	if p.all {
@@ -222,8 +225,8 @@ func (p *report) reason(status int, cause error) (code schema.Code, detail, poin
 	case status == http.StatusInternalServerError:
 		return schema.Internal, "an internal error: a record has no outcome", ""
 	case failed == 1:
-		return p.last.code, p.last.detail, p.last.pointer
+		return p.worst.code, p.worst.detail, p.worst.pointer
 	default:
-		return p.last.code, strconv.Itoa(failed) + " of " + strconv.Itoa(p.received) + " records failed: see errors", ""
+		return p.worst.code, strconv.Itoa(failed) + " of " + strconv.Itoa(p.received) + " records failed: see errors", ""
 	}
 }
