@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -81,7 +82,7 @@ func (h *api) serveRows(w http.ResponseWriter, r *http.Request, rt *route) {
 	}
 	x := h.begin(w, r, h.limits.BatchTimeout)
 	defer x.end()
-	out := rowWriter{x: x, rt: rt, decode: decode, limit: q.Limit}
+	out := rowWriter{x: x, rt: rt, decode: decode, limit: q.Limit, named: q.Table != ""}
 	if q.Limit > 0 {
 		// One more tells whether there is a next page.
 		q.Limit++
@@ -91,7 +92,10 @@ func (h *api) serveRows(w http.ResponseWriter, r *http.Request, rt *route) {
 }
 
 func rowQuery(r *http.Request) (q RowQuery, decode bool, err error) {
-	v := r.URL.Query()
+	v, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // whose pairs would be left out
+		return q, false, errors.New("the query is no list of name=value, joined by & and percent-encoded")
+	}
 	for name, values := range v {
 		switch name {
 		case "instance", "table", "prefix", "start", "end", "limit", "pageToken", "decode":
@@ -131,6 +135,7 @@ type rowWriter struct {
 	x       *exchange
 	rt      *route
 	decode  bool
+	named   bool // the query names the table
 	limit   int
 	rows    int
 	lastKey string
@@ -214,7 +219,7 @@ func (o *rowWriter) end(err error) {
 		_ = o.flush()
 		return
 	}
-	p := rowProblem(err, o.rt.Bigtable != nil && o.rt.Bigtable.Table == "")
+	p := rowProblem(err, !o.named && o.rt.Bigtable != nil && o.rt.Bigtable.Table == "")
 	if !o.started {
 		setRetryAfter(o.x.w.Header(), p.status, 0)
 		p.send(o.x.w)

@@ -116,6 +116,7 @@ func TestRowsRefusals(t *testing.T) {
 	f, rows := rowsFixture(t)
 	for query, status := range map[string]int{
 		"limit=0": 400, "limit=-1": 400, "limit=x": 400, "limit=1000000001": 400, "limit=1&limit=2": 400, "lmit=1": 400, "decode=yes": 400, "pageToken=%21": 400,
+		"limit=1;decode=1": 400, "prefix=%zz": 400, "limit=1&%": 400,
 	} {
 		if a := f.rows(query); a.status != status || a.Detail == "" {
 			t.Errorf("%s: %d %s", query, a.status, a.body)
@@ -137,6 +138,14 @@ func TestRowsRefusals(t *testing.T) {
 		f.want(c.err.Error(), a, c.status, c.code)
 		if strings.Contains(a.body, "secret") {
 			t.Errorf("the answer holds a key: %s", a.body)
+		}
+	}
+	// A route whose table is a template asks for a name, where there was none.
+	rows.fail = ErrNoTable
+	f.route.Bigtable = &schema.BigtableTarget{}
+	for query, asks := range map[string]bool{"": true, "table=": true, "table=t": false} {
+		if a := f.rows(query); a.status != 404 || strings.Contains(a.Detail, "?table=") != asks {
+			t.Errorf("%q: %d %q; want 404, and that it asks for a name: %v", query, a.status, a.Detail, asks)
 		}
 	}
 	f.route.Rows = nil
