@@ -29,6 +29,7 @@ func (h *api) serveDryrun(w http.ResponseWriter, r *http.Request, rt *route) {
 		x.refuseBody(err)
 		return
 	}
+	rec.Memory = x
 	out, err := explain(rt, &rec)
 	var e *schema.Error
 	switch {

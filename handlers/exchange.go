@@ -22,7 +22,8 @@ type exchange struct {
 
 	// held is what this request has charged to the body budget and not given back.
 	held    int64
-	turn    bool // this request decompresses (see turns)
+	decodes int64 // of decoding, for the record that is being prepared
+	turn    bool  // this request decompresses (see turns)
 	limit   tooLargeError
 	wire    wire
 	content content
@@ -47,6 +48,7 @@ func (x *exchange) end() {
 	if x.wire.conn != nil {
 		x.wire.conn.expected.Store(false) // net/http has not begun its watch and may keep it
 	}
+	x.decoded()
 	x.release(x.held)
 }
 

@@ -113,6 +113,10 @@ func (it *item) decline(err error) {
 	switch {
 	case !asSchemaError(err, &e), e.Code == schema.Internal:
 		it.v = verdict{code: schema.Internal, detail: "the record could not be mapped or encoded"}
+	case e.Code == schema.Overloaded:
+		it.v = verdict{fate: overloaded, code: e.Code, detail: e.Detail}
+	case e.Code == schema.Deadline:
+		it.v = verdict{fate: expired, code: e.Code, detail: e.Detail}
 	case e.Code == schema.TooManyTables || e.Code == schema.Unavailable:
 		it.v = verdict{fate: unavailable, code: e.Code, detail: e.Detail, pointer: e.Pointer}
 	default:

@@ -11,6 +11,7 @@ type Limits struct {
 	MaxBatchRecords   int   // MAX_BATCH_RECORDS: elements of a JSON array
 	MaxRecordBytes    int64 // WRITER_MAX_RECORD_SIZE_BYTES: one payload
 
+	AdmissionTimeout  time.Duration // WRITER_ADMISSION_TIMEOUT: longest wait for memory to decode in
 	RequestTimeout    time.Duration // REQUEST_TIMEOUT, from the headers
 	BatchTimeout      time.Duration // BATCH_TIMEOUT, likewise, for /records
 	ReadHeaderTimeout time.Duration // READ_HEADER_TIMEOUT
@@ -29,6 +30,7 @@ func DefaultLimits() Limits {
 		BodyBytesInFlight: 128 << 20,
 		MaxBatchRecords:   10_000,
 		MaxRecordBytes:    16 << 20,
+		AdmissionTimeout:  500 * time.Millisecond,
 		RequestTimeout:    8 * time.Second,
 		BatchTimeout:      60 * time.Second,
 		ReadHeaderTimeout: 5 * time.Second,

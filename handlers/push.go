@@ -55,7 +55,9 @@ func (h *api) servePush(w http.ResponseWriter, r *http.Request, rt *route) {
 		return
 	}
 
+	it.rec.Memory = x
 	h.prepare(rt, &d.group, it)
+	x.decoded()
 	d.group.submit(x, rt)
 	if d.group.ticket != nil {
 		d.group.ticket.Admitted()

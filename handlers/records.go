@@ -230,7 +230,9 @@ func (b *run) put(g *group) {
 		case late:
 			it.v = verdict{fate: expired, code: schema.Deadline, detail: "the deadline passed before the write"}
 		default:
+			it.rec.Memory = b.x
 			b.h.prepare(b.rt, g, it)
+			b.x.decoded()
 		}
 	}
 	g.submit(b.x, b.rt)

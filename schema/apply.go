@@ -23,16 +23,8 @@ func (m *Mapping) Apply(r *Record) (Mutation, error) {
 	defer s.release()
 	// A column's value is passed on as it is; a cell's is encoded, which copies it.
 	s.tree.own = m.spanner != nil
-	if m.json && len(r.Data) > 0 {
-		if err := s.tree.decode(r.Data); err != nil {
-			return Mutation{}, err
-		}
-		s.decoded = true
-	} else if m.typed != nil {
-		var err *Error
-		if s.decoded, err = m.typed.decode(s); err != nil {
-			return Mutation{}, err
-		}
+	if err := m.decode(s); err != nil {
+		return Mutation{}, err
 	}
 	mutation, err := m.apply(s)
 	if errors.Is(err, errMeasure) {
@@ -47,6 +39,28 @@ func (m *Mapping) Apply(r *Record) (Mutation, error) {
 		own = &Error{Code: Internal, Detail: "the mapping failed"}
 	}
 	return Mutation{}, own
+}
+
+// decode makes s.tree of the payload, if there is one and its format has trees.
+func (m *Mapping) decode(s *state) (err *Error) {
+	for {
+		switch {
+		case m.json && len(s.rec.Data) > 0:
+			err = s.tree.decode(s.rec.Data)
+			s.decoded = err == nil
+		case m.typed != nil:
+			s.decoded, err = m.typed.decode(s)
+		default:
+			return nil
+		}
+		if err != errOutgrown {
+			return err
+		}
+		s.letGo()
+		if err = s.room.again(); err != nil {
+			return err
+		}
+	}
 }
 
 func (m *Mapping) apply(s *state) (Mutation, error) {

@@ -27,6 +27,10 @@ type builder struct {
 	open  []level // parents, outermost first
 
 	maxNodes, maxText int
+
+	room *room // nil = there is enough
+	// What it has room for.
+	roomNodes, roomText int
 }
 
 // level is a list or object that is being built.
@@ -52,21 +56,66 @@ const (
 )
 
 // reset forgets the previous payload and sets the limits for one of size bytes.
-func (b *builder) reset(size int) {
+func (b *builder) reset(size int) *Error {
 	b.text, b.nodes, b.stack, b.open = b.text[:0], b.nodes[:0], b.stack[:0], b.open[:0]
 	b.maxNodes = MaxValues
 	if size < MaxValues/valuesPerByte {
 		b.maxNodes = min(MaxValues, freeValues+valuesPerByte*size)
 	}
 	b.maxText = min(math.MaxUint32, freeText+textPerByte*size)
+	b.roomNodes, b.roomText = unaskedValues, unaskedText
+	if size+size/2 > unaskedText {
+		if err := b.fit(0, size+size/2); err != nil {
+			return err
+		}
+	}
 	b.text = slices.Grow(b.text, size+size/2)
+	return nil
 }
 
-// release gives large memory back.
-func (b *builder) release() {
-	const keepNodes, keepText = 4096, 64 << 10
-	if cap(b.nodes) > keepNodes || cap(b.stack) > keepNodes || cap(b.text) > keepText {
-		*b = builder{}
+// fit makes room for so many values and so much text.
+func (b *builder) fit(nodes, text int) *Error {
+	b.roomNodes, b.roomText = max(b.roomNodes, nodes), max(b.roomText, text)
+	if b.room == nil {
+		return nil
+	}
+	return b.room.grow(forBuilding, valueBytes*int64(b.roomNodes)+textFactor*int64(b.roomText))
+}
+
+// outgrow makes more room, after what the builder has was used up.
+func (b *builder) outgrow() *Error {
+	if len(b.nodes)+len(b.stack) >= b.maxNodes {
+		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload holds more than %d values", b.maxNodes)}
+	}
+	if len(b.text) > b.maxText {
+		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload is more than %d bytes as JSON", b.maxText)}
+	}
+	nodes, text := b.roomNodes, b.roomText
+	if len(b.nodes)+len(b.stack) >= nodes {
+		nodes = min(b.maxNodes, outgrows*nodes)
+	}
+	if len(b.text) > text {
+		text = min(b.maxText, outgrows*len(b.text))
+	}
+	return b.fit(nodes, text)
+}
+
+// fits makes room for a string that may have n bytes of JSON.
+func (b *builder) fits(n int) *Error {
+	if n = len(b.text) + n; n <= b.roomText {
+		return nil
+	}
+	if n > b.maxText {
+		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload is more than %d bytes as JSON", b.maxText)}
+	}
+	return b.fit(b.roomNodes, n)
+}
+
+// letGo gives large memory back.
+func (b *builder) letGo() {
+	const keepText = 64 << 10
+	if cap(b.nodes) > keptNodes || cap(b.stack) > keptNodes || cap(b.text) > keepText {
+		*b = builder{room: b.room}
 	}
 }
 
@@ -166,11 +215,10 @@ func (b *builder) place() (name, stop uint32, escaped bool) {
 
 // put takes a finished value.
 func (b *builder) put(n node) *Error {
-	if len(b.nodes)+len(b.stack) >= b.maxNodes {
-		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload holds more than %d values", b.maxNodes)}
-	}
-	if len(b.text) > b.maxText {
-		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload is more than %d bytes as JSON", b.maxText)}
+	if len(b.nodes)+len(b.stack) >= b.roomNodes || len(b.text) > b.roomText {
+		if err := b.outgrow(); err != nil {
+			return err
+		}
 	}
 	if len(b.open) == 0 {
 		b.nodes = append(b.nodes, n)
@@ -246,10 +294,29 @@ func (b *builder) string(s string) *Error {
 	if !utf8.ValidString(s) {
 		return &Error{Code: BadJSON, Pointer: b.pointer(), Detail: "payload has a string that is not UTF-8"}
 	}
+	if len(s) > unaskedText/textPerByte {
+		if err := b.fits(quotedBytes(s)); err != nil {
+			return err
+		}
+	}
 	b.text, _ = jsontext.AppendQuote(b.text, s)
 	n.end = uint32(len(b.text))
 	n.escaped = strings.IndexByte(alias(b.text[n.start:]), '\\') >= 0
 	return b.put(n)
+}
+
+// quotedBytes is how long s may be in JSON.
+func quotedBytes(s string) int {
+	n := len(s) + 2
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ':
+			n += textPerByte - 1
+		case c == '"', c == '\\':
+			n++
+		}
+	}
+	return n
 }
 
 // plain is string for one without a character that JSON escapes.
@@ -261,6 +328,11 @@ func (b *builder) plain(s string) *Error {
 
 // octets appends bytes; their JSON is base64.
 func (b *builder) octets(p []byte) *Error {
+	if len(p) > unaskedText/textPerByte {
+		if err := b.fits(base64.StdEncoding.EncodedLen(len(p)) + 2); err != nil {
+			return err
+		}
+	}
 	return b.scalar(octets, 0, func(dst []byte) []byte {
 		dst = append(dst, '"')
 		dst = base64.StdEncoding.AppendEncode(dst, p)

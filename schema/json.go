@@ -46,16 +46,35 @@ func (t *tree) decode(data []byte) *Error {
 	} else {
 		t.src = alias(data)
 	}
-	t.index = nil
-	if t.scan(data) {
-		return nil
+	t.index, t.most = nil, unaskedValues
+	if ok, err := t.scan(data); ok || err != nil {
+		return err
 	}
 	return t.read(data)
+}
+
+// fit makes room for more values than t.most, where the text from at on can hold as many.
+func (t *tree) fit(values int, data []byte, at int, nameCost int) *Error {
+	if values > MaxValues {
+		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload holds more than %d JSON values", MaxValues)}
+	}
+	if t.room != nil {
+		n := treeBytes(values, data[at:], nameCost)
+		if t.own {
+			n += int64(len(data))
+		}
+		if err := t.room.grow(forReading, n); err != nil {
+			return err
+		}
+	}
+	t.most = MaxValues
+	return nil
 }
 
 // read is decode by jsontext, a token at a time.
 func (t *tree) read(data []byte) *Error {
 	t.nodes, t.stack, t.open = t.nodes[:0], t.stack[:0], t.open[:0]
+	t.most = unaskedValues
 	t.buf = *bytes.NewBuffer(data)
 	if t.dec == nil {
 		t.dec = jsontext.NewDecoder(&t.buf)
@@ -71,8 +90,10 @@ func (t *tree) read(data []byte) *Error {
 		if err != nil {
 			return jsonError(data, err)
 		}
-		if len(t.nodes)+len(t.stack) > MaxValues {
-			return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload holds more than %d JSON values", MaxValues)}
+		if n := len(t.nodes) + len(t.stack); n > t.most {
+			if err := t.fit(n, data, int(t.dec.InputOffset()), nameBytes); err != nil {
+				return err
+			}
 		}
 		if done {
 			break

@@ -88,7 +88,9 @@ func (t *typed) decode(s *state) (bool, *Error) {
 	if uint64(len(data)) > maxPayload {
 		return false, &Error{Code: TooLarge, Detail: "payload is larger than 512 MiB"}
 	}
-	s.builder.reset(len(data))
+	if err := s.builder.reset(len(data)); err != nil {
+		return false, err
+	}
 	var err *Error
 	if encoding == BinaryEncoding {
 		err = t.decodeBinary(s, data)
@@ -109,7 +111,7 @@ func (m *Mapping) document(rec *Record) (string, bool) {
 	}
 	s := newState(rec)
 	defer s.release()
-	if found, err := m.typed.decode(s); err != nil || !found {
+	if err := m.decode(s); err != nil || !s.decoded {
 		return "", false
 	}
 	return strings.Clone(s.tree.raw(s.tree.root())), true

@@ -33,6 +33,20 @@ func (p *protobufPayload) decoder(s *state, size int) protobufDecoder {
 	return protobufDecoder{p: p, b: &s.builder, mostAnys: freeAnys + anysPerByte*size}
 }
 
+// fit makes room for the messages that were counted, for size bytes that they copy, and for
+// what is built of them.
+func (d *protobufDecoder) fit(size int) *Error {
+	if d.values+d.messages <= unaskedValues/8 && size <= unaskedText {
+		return nil
+	}
+	if d.b.room != nil {
+		if err := d.b.room.grow(forMessages, int64(d.messages)*messageBytes+int64(d.values)*fieldBytes+int64(size+d.anys)); err != nil {
+			return err
+		}
+	}
+	return d.b.fit(min(d.b.maxNodes, d.values+d.messages), size+size/2)
+}
+
 // countAny takes in n bytes of an Any.
 func (d *protobufDecoder) countAny(n int) *Error {
 	if d.anys += n; d.anys > d.mostAnys {
@@ -54,6 +68,9 @@ func (p *protobufPayload) decodeBinary(s *state, data []byte) *Error {
 func (d *protobufDecoder) unmarshal(data []byte, m protoreflect.Message) *Error {
 	name := m.Descriptor().FullName()
 	if err := d.measure(data, m.Descriptor(), len(d.b.open)+1); err != nil {
+		return err
+	}
+	if err := d.fit(len(data)); err != nil {
 		return err
 	}
 	// No extensions: like every field that the descriptor set does not have, they are
@@ -213,6 +230,11 @@ func (p *protobufPayload) decodeJSON(s *state, data []byte) *Error {
 			if err := d.countAny(int(n.end - n.start)); err != nil {
 				return err
 			}
+		}
+	}
+	if d.values = len(s.input.nodes); d.values > unaskedValues/8 {
+		if err := d.fit(len(data)); err != nil {
+			return err
 		}
 	}
 	d.anys = 0

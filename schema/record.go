@@ -22,4 +22,6 @@ type Record struct {
 	Published time.Time
 	// Attempt is the delivery attempt; 0 = not told.
 	Attempt int
+	// Memory is asked before the payload is decoded into much; nil = there is enough.
+	Memory Memory
 }

@@ -15,21 +15,36 @@ import (
 // valid, within MaxDepth and MaxValues, it leaves to jsontext, which finds every error.
 type scanner struct {
 	data  []byte
+	tree  *tree // whose room it is
 	nodes []node
 	stack []node // values whose parent is still open
+	err   *Error // there is no room
 }
 
-// scan fills t; false = jsontext has to look at data.
-func (t *tree) scan(data []byte) bool {
-	s := scanner{data: data, nodes: t.nodes[:0], stack: append(t.stack[:0], node{})}
+// scan fills t; false without an error = jsontext has to look at data.
+func (t *tree) scan(data []byte) (bool, *Error) {
+	s := scanner{data: data, tree: t, nodes: t.nodes[:0], stack: append(t.stack[:0], node{})}
 	at, c := s.next(0)
 	at = s.value(at, c, 0)
 	t.nodes, t.stack = append(s.nodes, s.stack[0]), s.stack[:0]
 	if at < 0 || len(t.nodes) > MaxValues {
-		return false
+		return false, s.err
+	}
+	if cap(t.stack) > keptNodes {
+		t.stack = nil // it is as large as the nodes, and the mapping needs memory of its own
 	}
 	at, _ = s.next(at)
-	return at == len(data)
+	return at == len(data), nil
+}
+
+// fits makes room for the values from at on; false = there is none, or there are too many.
+func (s *scanner) fits(at int) bool {
+	n := len(s.nodes) + len(s.stack)
+	if n > MaxValues {
+		return false
+	}
+	s.err = s.tree.fit(n, s.data, at, memberBytes)
+	return s.err == nil
 }
 
 // next skips white space. The byte is 0, which begins nothing, behind the last one.
@@ -112,7 +127,7 @@ func (s *scanner) items(at int, c byte, depth int) int {
 			at, c = s.next(at + 1)
 		}
 		s.stack = append(s.stack, item)
-		if at = s.value(at, c, depth+1); at < 0 || len(s.nodes)+len(s.stack) > MaxValues {
+		if at = s.value(at, c, depth+1); at < 0 || len(s.nodes)+len(s.stack) > s.tree.most && !s.fits(at) {
 			return -1
 		}
 		at, c = s.next(at)

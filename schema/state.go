@@ -21,6 +21,7 @@ type state struct {
 // applying is what a state holds of its record alone.
 type applying struct {
 	rec     *Record
+	room    room // tree, builder and input share it
 	decoded bool // tree holds the payload
 
 	// The item of an `each`.
@@ -42,17 +43,26 @@ var states = sync.Pool{New: func() any { return new(state) }}
 
 func newState(r *Record) *state {
 	s := states.Get().(*state)
-	s.rec = r
+	s.rec, s.room.memory = r, r.Memory
+	s.tree.room, s.input.room, s.builder.room = &s.room, &s.room, &s.room
 	return s
 }
 
 // keptScratch is how many bytes a pooled state keeps of each of its buffers.
 const keptScratch = 64 << 10
 
+// letGo gives back what large payloads are decoded in.
+func (s *state) letGo() {
+	s.tree.letGo()
+	s.input.letGo()
+	s.builder.letGo()
+}
+
 func (s *state) release() {
+	s.letGo()
 	s.tree.release()
 	s.input.release()
-	s.builder.release()
+	s.builder.room = nil
 	if cap(s.scratch) > keptScratch {
 		s.scratch = nil
 	}

@@ -89,6 +89,9 @@ type tree struct {
 
 	found int // the member that was last found
 
+	room *room // nil = there is enough
+	most int   // values for which it has room
+
 	// own: src is a copy of the payload, which values may go on referring to.
 	own bool
 
@@ -237,13 +240,18 @@ var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 func pointerToken(name string) string { return pointerEscapes.Replace(name) }
 
-// release forgets the payload and gives large memory back.
-func (t *tree) release() {
-	const keep = 4096 // nodes
-	t.src, t.index, t.own = "", nil, false
-	if cap(t.nodes) > keep || cap(t.stack) > keep {
-		*t = tree{}
+// keptNodes is how many nodes a tree that is kept for the next payload has room for.
+const keptNodes = 4096
+
+// letGo gives large memory back.
+func (t *tree) letGo() {
+	t.src, t.index = "", nil
+	if cap(t.nodes) > keptNodes || cap(t.stack) > keptNodes {
+		*t = tree{own: t.own, room: t.room}
 		return
 	}
 	t.nodes, t.stack, t.open = t.nodes[:0], t.stack[:0], t.open[:0]
 }
+
+// release forgets the payload, after letGo.
+func (t *tree) release() { t.own, t.room = false, nil }

@@ -17,6 +17,7 @@ func (s *settings) limits() handlers.Limits {
 		BodyBytesInFlight: int64(s.BodyBytesInFlight),
 		MaxBatchRecords:   s.MaxBatchRecords,
 		MaxRecordBytes:    int64(s.Writer.MaxRecordSizeBytes),
+		AdmissionTimeout:  s.Writer.AdmissionTimeout,
 		RequestTimeout:    s.RequestTimeout,
 		BatchTimeout:      s.BatchTimeout,
 		ReadHeaderTimeout: s.ReadHeaderTimeout,

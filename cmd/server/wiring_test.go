@@ -44,7 +44,7 @@ func TestEveryOptionArrives(t *testing.T) {
 		"WRITER_MAX_BUFFERED_REQUESTS":                  {"7", "Writer.MaxBuffered SpannerWriter.MaxBuffered"},
 		"WRITER_MAX_TIME_IN_BUFFER":                     {"7ms", "Writer.MaxTimeInBuffer SpannerWriter.MaxTimeInBuffer"},
 		"WRITER_MAX_RECORD_SIZE_BYTES":                  {"7", "Limits.MaxRecordBytes Writer.MaxRecordBytes SpannerWriter.MaxRecordBytes"},
-		"WRITER_ADMISSION_TIMEOUT":                      {"7ms", "Writer.AdmissionTimeout SpannerWriter.AdmissionTimeout"},
+		"WRITER_ADMISSION_TIMEOUT":                      {"7ms", "Limits.AdmissionTimeout Writer.AdmissionTimeout SpannerWriter.AdmissionTimeout"},
 		"WRITER_MAX_CONSECUTIVE_REJECTIONS":             {"-1", "Writer.MaxConsecutiveRejections SpannerWriter.MaxConsecutiveRejections"},
 
 		"BIGTABLE_PROJECT":                       {"p", "Bigtable.Project"},
