@@ -29,7 +29,9 @@ func Compile(file string, text []byte) (*Routes, error) { return CompileWith(fil
 
 // CompileWith is Compile for a routes file that may name files with schemas; open opens them.
 func CompileWith(file string, text []byte, open Open) (*Routes, error) {
-	text = []byte(lineBreaks.Replace(string(text))) // the lexer counts some CRLF as two lines
+	// Some editors begin a file with a byte order mark, which the lexer takes for a character;
+	// and some CRLF it counts as two lines.
+	text = []byte(lineBreaks.Replace(strings.TrimPrefix(string(text), "\ufeff")))
 	c := newCompiler(file, text)
 	c.open = open
 	if len(text) > MaxFile {

@@ -20,7 +20,7 @@ func TestSourceIsTheFilesText(t *testing.T) {
   spanner: {database: projects/p/instances/i/databases/d, table: T, columns: {Id: data.id}}
 `
 	text := "# head\nroutes:\n" + indented("    ", a) + "\n    # the second\n" + indented("    ", b)
-	for name, text := range map[string]string{"LF": text, "CRLF": strings.ReplaceAll(text, "\n", "\r\n")} {
+	for name, text := range map[string]string{"LF": text, "CRLF": strings.ReplaceAll(text, "\n", "\r\n"), "byte order mark": "\ufeff" + text[len("# head\n"):]} {
 		routes, err := Compile("routes.yaml", []byte(text))
 		if err != nil {
 			t.Fatal(name, err)
