@@ -40,7 +40,6 @@ type api struct {
 	arrivals   arrivals
 	reading    reading
 	budget     budget
-	decoding   decoding
 	buffers    buffers
 	groups     groups
 	codecs     codecs
@@ -92,7 +91,6 @@ func newAPI(c Config) *api {
 		h.arrivals.now = time.Now
 	}
 	h.budget.max, h.budget.observer = c.Limits.BodyBytesInFlight, h.observer
-	h.decoding = newDecoding(c.Limits.BodyBytesInFlight)
 	if c.Process.Reading != nil {
 		context.AfterFunc(c.Process.Reading, h.reading.end)
 	}
@@ -155,12 +153,15 @@ func (h *api) router(auth func(http.Handler) http.Handler) chi.Router {
 	})
 	r.Post(pushPattern, h.withRoute(h.servePush))
 	r.Post("/v1/routes/{route}/records", h.withRoute(h.serveRecords))
+	dryrun, rows := unexposed("dryrun"), unexposed("rows")
 	if h.expose.Dryrun {
-		r.Post("/v1/routes/{route}/dryrun", h.withRoute(h.serveDryrun))
+		dryrun = h.withRoute(h.serveDryrun)
 	}
 	if h.expose.Rows {
-		r.Get("/v1/routes/{route}/rows", h.withRoute(h.serveRows))
+		rows = h.withRoute(h.serveRows)
 	}
+	r.Post("/v1/routes/{route}/dryrun", dryrun)
+	r.Get("/v1/routes/{route}/rows", rows)
 	if h.def != nil {
 		r.Post("/", func(w http.ResponseWriter, r *http.Request) { h.servePush(w, r, h.def) })
 	}
@@ -169,6 +170,8 @@ func (h *api) router(auth func(http.Handler) http.Handler) chi.Router {
 	}
 	if h.metrics != nil {
 		r.Get("/metrics", h.metrics.ServeHTTP)
+	} else {
+		r.Get("/metrics", absent("not on this port: PUSHSINK_METRICS_PORT is the one that has them"))
 	}
 	r.Get("/health/startup", h.serveStartup)
 	r.Get("/health/ready", h.serveReady)
@@ -176,8 +179,15 @@ func (h *api) router(auth func(http.Handler) http.Handler) chi.Router {
 	r.Get("/health/routes/{route}", h.serveRouteHealth)
 	r.Get("/openapi.yaml", serveOpenAPI)
 
+	// A browser's first try. The path may be there all the same, for pushes.
+	console := func(r *http.Request, detail string) string {
+		if h.console == nil && r.URL.Path == "/" && r.Method == http.MethodGet {
+			detail += "; the console is " + notExposed("console")
+		}
+		return detail
+	}
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, r, http.StatusNotFound, "no such path")
+		refuse(w, r, http.StatusNotFound, console(r, "no such path"))
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
 		methods := allowed(r, req)
@@ -186,9 +196,21 @@ func (h *api) router(auth func(http.Handler) http.Handler) chi.Router {
 			return
 		}
 		w.Header().Set("Allow", strings.Join(methods, ", "))
-		refuse(w, req, http.StatusMethodNotAllowed, "method not allowed on this path")
+		refuse(w, req, http.StatusMethodNotAllowed, console(req, "method not allowed on this path"))
 	})
 	return r
+}
+
+// unexposed answers for an endpoint that PUSHSINK_EXPOSE leaves closed.
+func unexposed(word string) http.HandlerFunc {
+	return absent(notExposed(word))
+}
+
+func notExposed(word string) string { return "not exposed: PUSHSINK_EXPOSE=" + word + " opens it" }
+
+// absent is 404 with its reason.
+func absent(detail string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { refuse(w, r, http.StatusNotFound, detail) }
 }
 
 // straight gives the route of a push whose path is written as in the documentation; nil = the

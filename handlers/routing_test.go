@@ -164,18 +164,24 @@ func TestNilAuthDenies(t *testing.T) {
 	}
 }
 
+// What is off is 404, and names the option that opens it.
 func TestExposure(t *testing.T) {
-	f := newFixture(t, func(f *fixture) { f.config.Expose = Expose{}; f.config.Default = nil })
-	for _, r := range []*http.Request{
-		f.request("GET", "/v1/routes/r/rows", ""),
-		f.request("POST", "/v1/routes/r/dryrun", "{}"),
-		f.request("POST", "/", "{}"),
-		f.request("GET", "/", ""),
-		f.request("GET", "/metrics", ""),
+	for _, c := range []struct{ method, path, want string }{
+		{"GET", "/v1/routes/r/rows", "PUSHSINK_EXPOSE=rows"},
+		{"POST", "/v1/routes/r/dryrun", "PUSHSINK_EXPOSE=dryrun"},
+		{"POST", "/", "no such path"},
+		{"GET", "/", "PUSHSINK_EXPOSE=console"},
+		{"GET", "/metrics", "PUSHSINK_METRICS_PORT"},
 	} {
-		if a := f.do(r); a.status != 404 {
-			t.Errorf("%s %s: %d", r.Method, r.URL.Path, a.status)
+		f := newFixture(t, func(f *fixture) { f.config.Expose = Expose{}; f.config.Default = nil })
+		if a := f.do(f.request(c.method, c.path, "")); a.status != 404 || !strings.Contains(a.body, c.want) {
+			t.Errorf("%s %s: %d %s, want 404 with %q", c.method, c.path, a.status, a.body, c.want)
 		}
+	}
+	// With a default route the path is there, for pushes.
+	f := newFixture(t, func(f *fixture) { f.config.Expose = Expose{} })
+	if a := f.do(f.request("GET", "/", "")); a.status != 405 || !strings.Contains(a.body, "PUSHSINK_EXPOSE=console") {
+		t.Errorf("GET /: %d %s, want 405 that names the option", a.status, a.body)
 	}
 }
 
