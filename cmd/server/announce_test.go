@@ -13,7 +13,7 @@ import (
 func TestStartupSummary(t *testing.T) {
 	bt := scripted.New(t, scripted.Options{})
 	c := newCollector(t, false)
-	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_REQUEST_TIMEOUT=7s", "PUSHSINK_BATCH_TIMEOUT=60s", "PUSHSINK_EXPOSE=rows,dryrun",
+	p := start(t, plain(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_REQUEST_TIMEOUT=7s", "PUSHSINK_BATCH_TIMEOUT=60s", "PUSHSINK_EXPOSE=rows,dryrun",
 		"PUSHSINK_SPANNER_MAX_BATCH_CELLS=6000", "PUSHSINK_AUTH_JWKS_URL=https://me:secret-word@keys.example/jwks",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://"+c.addr, "OTEL_EXPORTER_OTLP_HEADERS=authorization=secret-word", "OTEL_TRACES_SAMPLER=none-such"))
 	summary := p.logged("listening")

@@ -13,7 +13,11 @@ import (
 // OTEL-03: 10,000 requests to random paths, of random routes, with random methods, make
 // no series that is not there after the first few, and hold no memory.
 func TestOTEL03TheNumberOfSeriesIsConstant(t *testing.T) {
-	x := newRig(t, setup{routes: telemetryRoutes})
+	inBubble(t, setup{routes: telemetryRoutes}, constantSeries)
+}
+
+func constantSeries(x *rig) {
+	t := x.t
 	word := func() string { return fmt.Sprintf("x%x", rand.Uint64()) }
 	h := x.srv.http.Handler
 	send := func(n int) {

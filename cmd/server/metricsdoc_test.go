@@ -371,8 +371,13 @@ func TestMetricsDocumentIsWhatIsShown(t *testing.T) {
 	for _, i := range instruments(t) {
 		byName[i.prometheus.GetName()] = i
 	}
-	shown := map[string]bool{}
-	for _, x := range []*rig{bt, guarded, sp.rig} {
+	rigs := []*rig{bt, guarded, sp.rig}
+	for name := range byName { // an answer may come before what it cost is counted
+		eventually(t, func() (bool, string) {
+			return slices.ContainsFunc(rigs, func(x *rig) bool { return strings.Contains(x.page(), "# TYPE "+name+" ") }), name + ", which is documented, to be shown"
+		})
+	}
+	for _, x := range rigs {
 		parser := expfmt.NewTextParser(model.LegacyValidation)
 		families, err := parser.TextToMetricFamilies(strings.NewReader(x.page()))
 		if err != nil {
@@ -386,7 +391,6 @@ func TestMetricsDocumentIsWhatIsShown(t *testing.T) {
 				}
 				continue
 			}
-			shown[name] = true
 			if family.GetType() != i.prometheus.GetType() || family.GetHelp() != i.Description {
 				t.Errorf("%s is shown as a %s, %q", name, family.GetType(), family.GetHelp())
 			}
@@ -409,11 +413,6 @@ func TestMetricsDocumentIsWhatIsShown(t *testing.T) {
 					t.Errorf("%s has the labels %q, documented are %q", name, names, want)
 				}
 			}
-		}
-	}
-	for name := range byName {
-		if !shown[name] {
-			t.Errorf("%s is documented and never shown", name)
 		}
 	}
 }

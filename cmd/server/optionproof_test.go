@@ -517,19 +517,17 @@ func proofs() []proof {
 		run: func(x *rig) {
 			wait := x.pushes([]string{"a"})
 			began := time.Now()
-			stopped := make(chan error)
-			go func() { stopped <- x.srv.stop() }()
+			stopped := x.stop()
 			x.wantStatuses(wait(), all(1, 503))
 			if took := time.Since(began); took != time.Second {
 				x.t.Errorf("answered after %s, want 1 s", took)
 			}
-			if err := <-stopped; err != nil {
+			if err := stopped(); err != nil {
 				x.t.Error(err)
 			}
 			if took := time.Since(began); took > 1600*ms {
 				x.t.Errorf("stopped after %s", took)
 			}
-			x.srv = &server{settings: x.srv.settings} // nothing is left to stop
 		},
 	}, {
 		option: "HEALTH_TRIAL_INTERVAL", value: "1m", routes: dropRoutes, service: refusing, also: []string{"WRITER_MAX_CONSECUTIVE_REJECTIONS=1"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net"
@@ -8,9 +9,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sppb "cloud.google.com/go/spanner/apiv1/spannerpb"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 
@@ -93,7 +99,8 @@ func TestOTEL01TheLastSpansAndMetricsArrive(t *testing.T) {
 }
 
 // OTEL-01, the other side: a collector that takes calls and never answers holds up neither
-// the requests nor the stop, which would wait ten minutes for it.
+// the requests nor the stop, which would wait ten minutes for it. (When exactly the stop goes
+// on without it: TestOTEL01HangingExportersEndWithTheBudget.)
 func TestOTEL01AHangingCollectorHoldsNothingUp(t *testing.T) {
 	c := newCollector(t, true)
 	bt := scripted.New(t, scripted.Options{})
@@ -108,12 +115,69 @@ func TestOTEL01AHangingCollectorHoldsNothingUp(t *testing.T) {
 			t.Fatalf("push: %d %s %v", a.status, a.body, a.err)
 		}
 	}
-	ended := time.AfterFunc(10*2*time.Second, func() { p.signal(syscall.SIGKILL) })
+	p.signal(syscall.SIGTERM)
+	ended := time.AfterFunc(patience, func() { p.signal(syscall.SIGKILL) })
 	defer ended.Stop()
-	p.stop()
-	if last := p.logged("stopped"); last["clean"] != true {
-		t.Errorf("the last line: %v", last)
+	if code := p.wait(); code == -1 {
+		t.Error("the stop waited for the collector")
 	}
+	p.logged("stopped")
+}
+
+// hanging is an exporter whose collector never answers.
+type hanging struct{}
+
+func (hanging) Temporality(sdkmetric.InstrumentKind) metricdata.Temporality {
+	return metricdata.CumulativeTemporality
+}
+func (hanging) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggregation {
+	return sdkmetric.DefaultAggregationSelector(k)
+}
+func (h hanging) Export(ctx context.Context, _ *metricdata.ResourceMetrics) error {
+	return h.Shutdown(ctx)
+}
+func (h hanging) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpan) error {
+	return h.Shutdown(ctx)
+}
+func (h hanging) ForceFlush(ctx context.Context) error { return h.Shutdown(ctx) }
+func (hanging) Shutdown(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestOTEL01HangingExportersEndWithTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lockedBuffer
+		minutes := 10 * time.Minute
+		x := &telemetry{
+			logger: newLogger(&log, "info", platform{}),
+			meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewPeriodicReader(hanging{}, sdkmetric.WithTimeout(minutes)))),
+			spans:  newSpans(resource.Empty(), sdktrace.WithBatcher(hanging{}, sdktrace.WithExportTimeout(minutes))),
+		}
+		counter, err := x.meter().Int64Counter("n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		counter.Add(t.Context(), 1)
+		_, span := x.tracer().Start(t.Context(), "s")
+		span.End()
+		const budget = 2 * time.Second
+		s, cancel := newStopper(x.logger, budget)
+		defer cancel()
+		s.step("flush telemetry", x.close)
+		if took := time.Since(s.began); took != budget-stepGrace {
+			t.Errorf("the flush took %s, want %s", took, budget-stepGrace)
+		}
+		if err := s.done(); err != nil {
+			t.Error(err)
+		}
+		for _, signal := range []string{"metrics", "traces"} {
+			if !strings.Contains(log.String(), `"message":"telemetry not flushed","signal":"`+signal+`"`) {
+				t.Errorf("nothing is said of %s in\n%s", signal, log.String())
+			}
+		}
+		time.Sleep(minutes) // the export that nobody waits for ends
+	})
 }
 
 // A collector that is away costs few log lines, however often the export is tried, and no
@@ -124,6 +188,7 @@ func TestACollectorThatIsAwayDoesNotFillTheLog(t *testing.T) {
 	p := start(t, real(t, bt, "OTEL_EXPORTER_OTLP_ENDPOINT=http://user:secret-word@127.0.0.1:1", "OTEL_TRACES_SAMPLER=always_on",
 		"OTEL_BSP_EXPORT_TIMEOUT=10", "OTEL_METRIC_EXPORT_TIMEOUT=10", "OTEL_BSP_SCHEDULE_DELAY=1", "OTEL_METRIC_EXPORT_INTERVAL=1",
 		"OTEL_EXPORTER_OTLP_HEADERS=authorization=secret-word"))
+	began := time.Now()
 	url := p.url()
 	failures := func(signal string) (lines int, count float64) {
 		for _, e := range p.entries("telemetry not exported") {
@@ -146,7 +211,7 @@ func TestACollectorThatIsAwayDoesNotFillTheLog(t *testing.T) {
 	for _, signal := range []string{"traces", "metrics"} {
 		lines, count := failures(signal)
 		// 1, 2, 4, 8 … and one a minute.
-		if most := 1 + int(math.Log2(count)) + int(patience/time.Minute); lines > most {
+		if most := 1 + int(math.Log2(count)) + int(time.Since(began)/time.Minute); lines > most {
 			t.Errorf("%s: %d lines of %v failures, want %d at most", signal, lines, count, most)
 		}
 	}
@@ -167,9 +232,9 @@ func TestTracesOfSpanner(t *testing.T) {
 	sppb.RegisterSpannerServer(service, &scriptedSpanner{})
 	go service.Serve(listener)
 	t.Cleanup(service.Stop)
-	p := start(t, []string{"PORT=0", "PUSHSINK_ROUTES_FILE=" + write(t, "routes.yaml", spannerRoutes), "PUSHSINK_AUTH=none",
+	p := start(t, append([]string{"PORT=0", "PUSHSINK_ROUTES_FILE=" + write(t, "routes.yaml", spannerRoutes), "PUSHSINK_AUTH=none",
 		"PUSHSINK_SPANNER_DATABASE=projects/p/instances/i/databases/d", "SPANNER_EMULATOR_HOST=" + listener.Addr().String(),
-		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + c.addr, "OTEL_EXPORTER_OTLP_INSECURE=true"})
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + c.addr, "OTEL_EXPORTER_OTLP_INSECURE=true"}, patient...))
 	if a := postWith(p.url()+"/", pushBody("pump", 1), "X-Cloud-Trace-Context", callersTrace+"/74;o=1"); a.status != 204 {
 		t.Fatalf("push: %d %s %v", a.status, a.body, a.err)
 	}

@@ -26,16 +26,16 @@ type platform struct {
 // milliseconds where there is one. (K_SERVICE is Knative's too.)
 const metadataTimeout = 500 * time.Millisecond
 
-// findPlatform asks Cloud Run's metadata server for what no variable says.
-func findPlatform(ctx context.Context, s *settings) platform {
+// findPlatform asks Cloud Run's metadata server, for so long at most, for what no variable says.
+func findPlatform(ctx context.Context, s *settings, most time.Duration) platform {
 	p := platform{service: s.Service, revision: s.Revision, project: s.Project}
 	if p.service == "" {
 		return p
 	}
-	ctx, cancel := context.WithTimeout(ctx, metadataTimeout)
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	client := metadata.NewClient(&http.Client{Transport: &http.Transport{
-		DialContext: (&net.Dialer{Timeout: metadataTimeout}).DialContext, DisableKeepAlives: true,
+		DialContext: (&net.Dialer{Timeout: most}).DialContext, DisableKeepAlives: true,
 	}})
 	var all sync.WaitGroup
 	ask := func(name string, to *string) {

@@ -37,7 +37,7 @@ func TestPlatform(t *testing.T) {
 			http.NotFound(w, r)
 		}
 	})
-	got := findPlatform(t.Context(), &settings{Service: "s", Revision: "s-1"})
+	got := findPlatform(t.Context(), &settings{Service: "s", Revision: "s-1"}, patience)
 	if want := (platform{"s", "s-1", "of-metadata", "europe-west1", "00abc"}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -47,13 +47,13 @@ func TestPlatform(t *testing.T) {
 			t.Errorf("attributes %s, without %s", text, want)
 		}
 	}
-	if got := findPlatform(t.Context(), &settings{Service: "s", Project: "named"}); got.project != "named" {
+	if got := findPlatform(t.Context(), &settings{Service: "s", Project: "named"}, patience); got.project != "named" {
 		t.Errorf("project %q, want the one that GOOGLE_CLOUD_PROJECT names", got.project)
 	}
 	for len(asked) > 0 {
 		<-asked
 	}
-	if got := findPlatform(t.Context(), &settings{Project: "named"}); got != (platform{project: "named"}) || len(asked) > 0 || got.attributes() != nil {
+	if got := findPlatform(t.Context(), &settings{Project: "named"}, patience); got != (platform{project: "named"}) || len(asked) > 0 || got.attributes() != nil {
 		t.Errorf("outside Cloud Run: %+v, asked %d times", got, len(asked))
 	}
 }
@@ -68,10 +68,10 @@ func TestPlatformWithoutMetadata(t *testing.T) {
 	for _, host := range []string{"127.0.0.1:1", silent.Addr().String()} {
 		t.Setenv("GCE_METADATA_HOST", host)
 		began := time.Now()
-		if got := findPlatform(t.Context(), &settings{Service: "s"}); got != (platform{service: "s"}) {
+		if got := findPlatform(t.Context(), &settings{Service: "s"}, metadataTimeout); got != (platform{service: "s"}) {
 			t.Errorf("%s: %+v", host, got)
 		}
-		if took := time.Since(began); took > 10*metadataTimeout {
+		if took := time.Since(began); took > 60*metadataTimeout {
 			t.Errorf("%s: %s", host, took)
 		}
 		if text := fmt.Sprint(platform{service: "s"}.attributes()); strings.Contains(text, "gcp") {

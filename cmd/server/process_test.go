@@ -18,7 +18,12 @@ import (
 )
 
 // patience is how long a test waits for something that takes milliseconds.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
+
+// patient are the options of a server whose test is about none of them: with their defaults
+// a machine that stands still for some seconds would decide what the answers are.
+var patient = []string{"PUSHSINK_ACK_DEADLINE=600s", "PUSHSINK_REQUEST_TIMEOUT=300s", "PUSHSINK_BATCH_TIMEOUT=300s",
+	"PUSHSINK_READ_HEADER_TIMEOUT=300s", "PUSHSINK_READ_BODY_TIMEOUT=300s", "PUSHSINK_SHUTDOWN_TIMEOUT=120s"}
 
 // asServer, set in its environment, makes the test binary the server: the processes of
 // these tests are real ones, of the code under test as it was built, race detector

@@ -138,6 +138,14 @@ func (x *rig) start(t *testing.T, environ []string, dial func(context.Context) (
 	}
 }
 
+// stop begins the server's stop and returns what waits for its end.
+func (x *rig) stop() (wait func() error) {
+	srv, ended := x.srv, make(chan error, 1)
+	x.srv = &server{settings: srv.settings} // nothing is left to stop
+	go func() { ended <- srv.stop() }()
+	return func() error { return <-ended }
+}
+
 // at is how long the rig runs.
 func (x *rig) at() time.Duration { return time.Since(x.began) }
 

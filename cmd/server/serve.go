@@ -62,7 +62,7 @@ func newServer(s *settings, p platform, out io.Writer) *server {
 
 // serve runs until ctx ends, and then drains.
 func serve(ctx context.Context, s *settings, out io.Writer) error {
-	srv := newServer(s, findPlatform(ctx, s), out)
+	srv := newServer(s, findPlatform(ctx, s, metadataTimeout), out)
 	for _, warning := range s.Warnings {
 		srv.warn(warning)
 	}

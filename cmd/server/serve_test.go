@@ -154,27 +154,18 @@ func TestCONN04BackendDownAtStart(t *testing.T) {
 // for that once the server says that it is ready.
 func TestCONN03NotReadyUntilWarm(t *testing.T) {
 	const cold = time.Second
-	bt := scripted.New(t, scripted.Options{FirstCall: cold})
-	bt.AddTable(readings, "m")
-	p := start(t, real(t, bt))
-	url := p.url()
-	if a := get(url + "/health/ready"); a.status != http.StatusServiceUnavailable {
-		t.Errorf("ready at first: %d %s, want 503", a.status, a.body)
-	}
-	eventually(t, func() (bool, string) {
-		a := get(url + "/health/ready")
-		return a.status == 200, fmt.Sprintf("ready: %d %s %v", a.status, a.body, a.err)
-	})
-	began := time.Now()
-	for i, a := range pushes(url, devices("d", 16)...)() {
-		if a.status != 204 {
-			t.Errorf("push %d: %d %s %v", i, a.status, a.body, a.err)
+	inBubble(t, setup{routes: telemetryRoutes, service: scripted.Options{FirstCall: cold}}, func(x *rig) {
+		x.wantStatus("ready at first", x.get("/health/ready"), 503)
+		time.Sleep(cold - 1)
+		x.wantStatus("ready before they are warm", x.get("/health/ready"), 503)
+		time.Sleep(cold)
+		x.wantStatus("ready", x.get("/health/ready"), 200)
+		began := x.at()
+		x.wantStatuses(x.pushes(devices("d", 16))(), all(16, 204))
+		if took := x.at() - began; took != 0 {
+			t.Errorf("the first pushes took %s: a connection was still cold", took)
 		}
-	}
-	if took := time.Since(began); took >= cold {
-		t.Errorf("the first pushes took %s: a connection was still cold", took)
-	}
-	p.stop()
+	})
 }
 
 // A start that cannot go on ends with 1 and one message on the standard error.

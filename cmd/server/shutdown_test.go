@@ -6,16 +6,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pushsink/pushsink/internal/scripted"
@@ -35,8 +36,14 @@ routes:
 
 var readings = scripted.TableName("p", "instance", "readings")
 
-// real is an environment that writes to the scripted service.
+// real is an environment that writes to the scripted service, and is patient.
 func real(t testing.TB, bt *scripted.Server, more ...string) []string {
+	t.Helper()
+	return slices.Concat(plain(t, bt), patient, []string{"PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=200s"}, more)
+}
+
+// plain is real with the defaults.
+func plain(t testing.TB, bt *scripted.Server, more ...string) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "routes.yaml")
 	if err := os.WriteFile(file, []byte(telemetryRoutes), 0o600); err != nil {
@@ -110,6 +117,17 @@ func reaches(t testing.TB, metrics, name string, n int) {
 	})
 }
 
+// shows waits until the metrics page holds each of texts: an answer may come before what it
+// cost is counted.
+func shows(t testing.TB, p *process, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		eventually(t, func() (bool, string) {
+			return strings.Contains(get(metricsURL(p)+"/metrics").body, text), "metrics that hold " + text
+		})
+	}
+}
+
 func metricsURL(p *process) string {
 	_, port, _ := strings.Cut(strings.TrimPrefix(p.logged("listening")["metrics"].(string), "[::]"), ":")
 	return "http://127.0.0.1:" + port
@@ -146,38 +164,34 @@ func TestSHUT01OpenRequestsAreAnsweredBeforeTheEnd(t *testing.T) {
 
 // 20 requests are blocked on the backend when the instance is stopped.
 func TestRUN06StopInTheMiddleOfRequests(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		release bool
-		want    int
-	}{
-		{"the backend comes back", true, 204},
-		{"the backend stays blocked", false, 503},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			bt, release := held(t)
-			p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=1h", "PUSHSINK_SHUTDOWN_TIMEOUT=4s"))
-			names := devices("d", 20)
-			wait := pushes(p.url(), names...)
-			holds(t, metricsURL(p), 20)
-			p.signal(syscall.SIGTERM)
-			p.logged("stopping")
-			if c.release {
-				release()
+	t.Run("the backend comes back", func(t *testing.T) {
+		bt, release := held(t)
+		p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0"))
+		names := devices("d", 20)
+		wait := pushes(p.url(), names...)
+		holds(t, metricsURL(p), 20)
+		p.signal(syscall.SIGTERM)
+		p.logged("stopping")
+		release()
+		for i, a := range wait() {
+			if a.status != 204 || !bt.Has(readings, names[i]) {
+				t.Errorf("request %d: %d %s %v, row there: %v; want 204 and the row", i, a.status, a.body, a.err, bt.Has(readings, names[i]))
 			}
-			for i, a := range wait() {
-				if a.status != c.want {
-					t.Errorf("request %d: %d %s %v, want %d", i, a.status, a.body, a.err, c.want)
-				}
-				if a.status == 204 && !bt.Has(readings, names[i]) {
-					t.Errorf("row %s is not there", names[i])
-				}
-			}
-			if code := p.wait(); code != 0 {
-				t.Errorf("exit code %d, want 0", code)
+		}
+		if code := p.wait(); code != 0 {
+			t.Errorf("exit code %d, want 0", code)
+		}
+	})
+	t.Run("the backend stays blocked", func(t *testing.T) {
+		inBubble(t, setup{routes: telemetryRoutes, service: silent(), options: []string{"BIGTABLE_ATTEMPT_TIMEOUT=1h"}}, func(x *rig) {
+			wait := x.pushes(devices("d", 20))
+			stopped := x.stop()
+			x.wantStatuses(wait(), all(20, 503))
+			if err := stopped(); err != nil {
+				t.Error(err)
 			}
 		})
-	}
+	})
 }
 
 // Every time in here but the test's own is minutes: that it ends shows that the three
@@ -334,27 +348,41 @@ func TestSHUT07OrderOfTheStop(t *testing.T) {
 }
 
 // A backend that never answers cannot hold the stop: with the default of 8 s the requests
-// would be answered after 5 s, with 1.2 s after 750 ms.
+// are answered after 5 s, with 1.2 s after 750 ms.
 func TestShutdownTimeoutBoundsTheStop(t *testing.T) {
-	bt, _ := held(t)
-	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_SHUTDOWN_TIMEOUT=1200ms", "PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT=1h"))
-	wait := pushes(p.url(), devices("d", 5)...)
-	holds(t, metricsURL(p), 5)
-	began := time.Now()
-	p.signal(syscall.SIGTERM)
-	for i, a := range wait() {
-		if a.status != 503 {
-			t.Errorf("request %d: %d %s %v, want 503", i, a.status, a.body, a.err)
-		}
+	for budget, answered := range map[time.Duration]time.Duration{8 * time.Second: 5 * time.Second, 1200 * ms: 750 * ms} {
+		t.Run(budget.String(), func(t *testing.T) {
+			inBubble(t, setup{routes: telemetryRoutes, service: silent(), options: []string{"SHUTDOWN_TIMEOUT=" + budget.String(), "BIGTABLE_ATTEMPT_TIMEOUT=1h", longAck, longRequest}}, func(x *rig) {
+				wait := x.pushes(devices("d", 5))
+				began := time.Now()
+				stopped := x.stop()
+				x.wantStatuses(wait(), all(5, 503))
+				if took := time.Since(began); took != answered {
+					t.Errorf("answered after %s, want %s", took, answered)
+				}
+				if err := stopped(); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(began); took > budget {
+					t.Errorf("stopped after %s", took)
+				}
+				if want := fmt.Sprintf(`"message":"stopping","budget":%q`, budget); !strings.Contains(x.log.String(), want) {
+					t.Errorf("no line with %s in\n%s", want, x.log.String())
+				}
+			})
+		})
 	}
-	if code := p.wait(); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("the stop took %s, want some 750 ms", took)
-	}
-	if got := p.entries("stopping"); len(got) != 1 || got[0]["budget"] != "1.2s" {
-		t.Errorf("the logged budget: %v, want 1.2s", got)
+}
+
+// slowBodies are options with which nothing but a stop of 3 s ends a body that still arrives.
+var slowBodies = []string{"SHUTDOWN_TIMEOUT=3s", "READ_BODY_TIMEOUT=1h", "BATCH_TIMEOUT=500s", longAck, longRequest}
+
+// wantHeld wants so many bytes of bodies, and every record that was admitted written.
+func (x *rig) wantHeld(n int) {
+	x.t.Helper()
+	synctest.Wait()
+	if held, open := x.metric("pushsink_http_body_held_bytes"), x.metric("pushsink_writer_requests_open"); held != float64(n) || open != 0 {
+		x.t.Fatalf("%v bytes of bodies are held and %v requests open, want %d and none", held, open, n)
 	}
 }
 
@@ -370,40 +398,37 @@ func TestStopDoesNotWaitForSlowBodies(t *testing.T) {
 		{"a stream", "records", "application/x-ndjson", "{\"device\":\"a\",\"temp\":1}\n{\"device\":", 10, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bt := scripted.New(t, scripted.Options{})
-			bt.AddTable(readings, "m")
-			p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_SHUTDOWN_TIMEOUT=3s", "PUSHSINK_READ_BODY_TIMEOUT=1h",
-				"PUSHSINK_ACK_DEADLINE=600s", "PUSHSINK_REQUEST_TIMEOUT=500s", "PUSHSINK_BATCH_TIMEOUT=500s"))
-			conn, err := net.Dial("tcp", strings.TrimPrefix(p.url(), "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			fmt.Fprintf(conn, "POST /v1/routes/telemetry/%s HTTP/1.1\r\nHost: h\r\nContent-Type: %s\r\nContent-Length: 1000\r\n\r\n%s", c.path, c.media, c.part)
-			reaches(t, metricsURL(p), "pushsink_http_body_held_bytes", c.held)
-			reaches(t, metricsURL(p), "pushsink_writer_requests_open", 0)
-			p.signal(syscall.SIGTERM)
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatalf("no answer: %v", err)
-			}
-			var got struct {
-				Received, Written int
-				Truncated         bool
-				Detail            string
-			}
-			if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
-				t.Error(err)
-			}
-			if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !strings.Contains(got.Detail, "shutting down") {
-				t.Errorf("status %d, Retry-After %q, %q; want 503, when to come back, and why", resp.StatusCode, resp.Header.Get("Retry-After"), got.Detail)
-			}
-			if got.Written != c.written || bt.Len(readings) != c.written || got.Truncated != (c.name == "a stream") {
-				t.Errorf("%+v, %d rows; want %d", got, bt.Len(readings), c.written)
-			}
-			if code := p.wait(); code != 0 {
-				t.Errorf("exit code %d, want 0", code)
-			}
+			inBubble(t, setup{routes: telemetryRoutes, options: slowBodies}, func(x *rig) {
+				conn, err := x.port.DialContext(x.t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				fmt.Fprintf(conn, "POST /v1/routes/telemetry/%s HTTP/1.1\r\nHost: h\r\nContent-Type: %s\r\nContent-Length: 1000\r\n\r\n%s", c.path, c.media, c.part)
+				x.wantHeld(c.held)
+				stopped := x.stop()
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatalf("no answer: %v", err)
+				}
+				var got struct {
+					Received, Written int
+					Truncated         bool
+					Detail            string
+				}
+				if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
+					t.Error(err)
+				}
+				if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !strings.Contains(got.Detail, "shutting down") {
+					t.Errorf("status %d, Retry-After %q, %q; want 503, when to come back, and why", resp.StatusCode, resp.Header.Get("Retry-After"), got.Detail)
+				}
+				if got.Written != c.written || x.bt.Len(readings) != c.written || got.Truncated != (c.name == "a stream") {
+					t.Errorf("%+v, %d rows; want %d", got, x.bt.Len(readings), c.written)
+				}
+				if err := stopped(); err != nil {
+					t.Error(err)
+				}
+			})
 		})
 	}
 }

@@ -1,27 +1,28 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
-	"syscall"
 	"testing"
-
-	"github.com/pushsink/pushsink/internal/scripted"
 )
 
 // SRV: bodies that still arrive when the server stops are answered on HTTP/2 as on HTTP/1.1,
 // all streams of a connection: it is the streams' reading that ends, not the connection's.
 func TestStopDoesNotWaitForSlowBodiesOverH2C(t *testing.T) {
-	bt := scripted.New(t, scripted.Options{})
-	bt.AddTable(readings, "m")
-	p := start(t, real(t, bt, "PUSHSINK_METRICS_PORT=0", "PUSHSINK_SHUTDOWN_TIMEOUT=3s", "PUSHSINK_READ_BODY_TIMEOUT=1h",
-		"PUSHSINK_ACK_DEADLINE=600s", "PUSHSINK_REQUEST_TIMEOUT=500s", "PUSHSINK_BATCH_TIMEOUT=500s"))
+	inBubble(t, setup{routes: telemetryRoutes, options: slowBodies}, slowBodiesOverH2C)
+}
+
+func slowBodiesOverH2C(x *rig) {
+	t := x.t
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	client := &http.Client{Transport: &http.Transport{Protocols: protocols,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return x.port.DialContext(ctx) }}}
 	defer client.CloseIdleConnections()
 
 	type outcome struct {
@@ -53,7 +54,7 @@ func TestStopDoesNotWaitForSlowBodiesOverH2C(t *testing.T) {
 		defer feed.Close()
 		all.Go(func() {
 			o := &outcomes[i]
-			r, err := http.NewRequest("POST", p.url()+"/v1/routes/telemetry/"+k.path, body)
+			r, err := http.NewRequest("POST", "http://server/v1/routes/telemetry/"+k.path, body)
 			if err != nil {
 				o.err = err
 				return
@@ -72,9 +73,8 @@ func TestStopDoesNotWaitForSlowBodiesOverH2C(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reaches(t, metricsURL(p), "pushsink_http_body_held_bytes", held)
-	reaches(t, metricsURL(p), "pushsink_writer_requests_open", 0)
-	p.signal(syscall.SIGTERM)
+	x.wantHeld(held)
+	stopped := x.stop()
 	all.Wait()
 	for i, o := range outcomes {
 		stream := i%len(kinds) == 2
@@ -82,7 +82,7 @@ func TestStopDoesNotWaitForSlowBodiesOverH2C(t *testing.T) {
 			t.Errorf("%s of %s: %s", kinds[i%len(kinds)].path, kinds[i%len(kinds)].media, fmt.Sprintf("%+v", o))
 		}
 	}
-	if code := p.wait(); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
+	if err := stopped(); err != nil {
+		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,8 +37,8 @@ routes:
 
 // spannerEnv is an environment that writes to a database of the emulator.
 func spannerEnv(t testing.TB, e *emulator.SpannerEmulator, database, routes string, more ...string) []string {
-	return append([]string{"PORT=0", "PUSHSINK_AUTH=none", "PUSHSINK_ROUTES_FILE=" + write(t, "routes.yaml", routes),
-		"PUSHSINK_SPANNER_DATABASE=" + database, "SPANNER_EMULATOR_HOST=" + e.Addr}, more...)
+	return slices.Concat([]string{"PORT=0", "PUSHSINK_AUTH=none", "PUSHSINK_ROUTES_FILE=" + write(t, "routes.yaml", routes),
+		"PUSHSINK_SPANNER_DATABASE=" + database, "SPANNER_EMULATOR_HOST=" + e.Addr}, patient, more)
 }
 
 func printed(t testing.TB, args ...string) string {
@@ -141,13 +142,8 @@ func TestFromHTTPToSQL(t *testing.T) {
 			if a := post(url+"/v1/routes/orders/dryrun", `{"id":"x","Total":1}`); a.status != 200 || !strings.Contains(a.body, `{"insertOrUpdate":{"table":"Orders","columns":{"OrderId":"x"`) {
 				t.Errorf("dry run: %d %s", a.status, a.body)
 			}
-			metrics := get(metricsURL(p) + "/metrics").body
-			for _, want := range []string{`pushsink_writer_outcomes_total{outcome="applied",sink="spanner"}`, `pushsink_spanner_duplicates_total{route="once"} `} {
-				if !strings.Contains(metrics, want) {
-					t.Errorf("metrics lack %s", want)
-				}
-			}
-			if strings.Contains(metrics, `sink="bigtable"`) {
+			shows(t, p, `pushsink_writer_outcomes_total{outcome="applied",sink="spanner"}`, `pushsink_spanner_duplicates_total{route="once"} `)
+			if strings.Contains(get(metricsURL(p)+"/metrics").body, `sink="bigtable"`) {
 				t.Error("there is a writer of Bigtable, which no route writes to")
 			}
 			p.stop()
@@ -190,16 +186,19 @@ routes:
 `))
 	url := p.url()
 	ready(t, url)
-	var causes []string
-	for _, entry := range p.entries("route not ready") {
-		causes = append(causes, fmt.Sprint(entry["cause"]))
-	}
-	all := strings.Join(causes, "\n")
-	for _, want := range []string{"route bad: ", "Total", "BOOL", "timestamp", "route lost: ", "Nowhere"} {
-		if !strings.Contains(all, want) {
-			t.Errorf("causes %q lack %q", all, want)
+	eventually(t, func() (bool, string) {
+		get(url + "/health/ready") // begins the next check, if the last one did not get so far
+		var causes, missing []string
+		for _, entry := range p.entries("route not ready") {
+			causes = append(causes, fmt.Sprint(entry["cause"]))
 		}
-	}
+		for _, want := range []string{"route bad: ", "Total", "BOOL", "timestamp", "route lost: ", "Nowhere"} {
+			if !strings.Contains(strings.Join(causes, "\n"), want) {
+				missing = append(missing, want)
+			}
+		}
+		return len(missing) == 0, fmt.Sprintf("causes %q lack %q", causes, missing)
+	})
 	if a := post(url+"/v1/routes/good/push", pushOf("1", `{"id":"a"}`)); a.status != 204 {
 		t.Errorf("good: %d %s", a.status, a.body)
 	}
@@ -233,11 +232,8 @@ func TestTwoSinksInOneProcess(t *testing.T) {
 	if got := rowsOf(e, t, database, "SELECT OrderId FROM Orders"); got != "[pump]" {
 		t.Errorf("rows %q", got)
 	}
-	metrics := get(metricsURL(p) + "/metrics").body
 	for _, sink := range []string{"bigtable", "spanner"} {
-		if want := fmt.Sprintf(`pushsink_writer_outcomes_total{outcome="applied",sink=%q} 1`, sink); !strings.Contains(metrics, want) {
-			t.Errorf("metrics lack %s", want)
-		}
+		shows(t, p, fmt.Sprintf(`pushsink_writer_outcomes_total{outcome="applied",sink=%q} 1`, sink))
 	}
 	p.stop()
 }
@@ -263,9 +259,13 @@ func TestCONN04SpannerOutOfReach(t *testing.T) {
 				a := get(url + "/health/startup")
 				return a.status == 200, fmt.Sprintf("startup: %d %s %v", a.status, a.body, a.err)
 			})
-			if a := get(url + "/health/ready"); a.status != 503 || !strings.Contains(a.body, c.want) {
-				t.Errorf("ready: %d %s %v, want 503 and %q in the reasons", a.status, a.body, a.err, c.want)
-			}
+			eventually(t, func() (bool, string) {
+				a := get(url + "/health/ready")
+				if a.status == 200 {
+					t.Fatalf("ready: %s", a.body)
+				}
+				return strings.Contains(a.body, c.want), fmt.Sprintf("ready: %d %s %v, want %q in the reasons", a.status, a.body, a.err, c.want)
+			})
 			if a := get(url + "/health/live"); a.status != 200 {
 				t.Errorf("live: %d %s, want 200: a restart would not help", a.status, a.body)
 			}

@@ -144,7 +144,7 @@ func TestUntracedPushesAllocateAsWithoutTracing(t *testing.T) {
 		var with, without float64
 		// Under the race detector pools forget things at random, on either side of a whole
 		// number. What tracing allocated would be there each time.
-		for range 5 {
+		for range 20 {
 			without = testing.AllocsPerRun(300, instrumented{"", true, nil, parent}.pusher(t))
 			with = testing.AllocsPerRun(300, instrumented{"", true, &off, parent}.pusher(t))
 			if with <= without {

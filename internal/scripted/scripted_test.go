@@ -243,30 +243,30 @@ func TestMissingTable(t *testing.T) {
 }
 
 func TestCreatedTableIsVisibleLater(t *testing.T) {
-	const after = 300 * time.Millisecond
-	s := New(t, Options{VisibleAfter: after})
-	conn := dial(t, s)
-	admin, err := bigtable.NewAdminClient(t.Context(), "p", "i", option.WithGRPCConn(conn))
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	if err := admin.CreateTableFromConf(t.Context(), &bigtable.TableConf{TableID: "t", ColumnFamilies: map[string]bigtable.Family{"f": {}}}); err != nil {
-		t.Fatal(err)
-	}
-	refused := 0
-	for {
-		_, err := mutate(t.Context(), conn, tableT, entries(1))
-		if err == nil {
-			break
-		}
-		if status.Code(err) != codes.NotFound {
+	for after, becomes := range map[time.Duration]bool{300 * time.Millisecond: true, time.Hour: false} {
+		s := New(t, Options{VisibleAfter: after})
+		conn := dial(t, s)
+		admin, err := bigtable.NewAdminClient(t.Context(), "p", "i", option.WithGRPCConn(conn))
+		if err != nil {
 			t.Fatal(err)
 		}
-		refused++
-	}
-	if took := time.Since(start); refused == 0 || took < after {
-		t.Errorf("visible after %v and %d refusals, want %v at least", took, refused, after)
+		start := time.Now()
+		if err := admin.CreateTableFromConf(t.Context(), &bigtable.TableConf{TableID: "t", ColumnFamilies: map[string]bigtable.Family{"f": {}}}); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			_, err := mutate(t.Context(), conn, tableT, entries(1))
+			if err != nil && status.Code(err) != codes.NotFound {
+				t.Fatal(err)
+			}
+			if err != nil && becomes {
+				continue
+			}
+			if took := time.Since(start); err == nil && took < after {
+				t.Errorf("visible after %v, want %v at least", took, after)
+			}
+			break
+		}
 	}
 }
 
@@ -354,10 +354,17 @@ func TestResets(t *testing.T) {
 	if s.Stats().Resets == 0 {
 		t.Error("no resets counted")
 	}
-	if _, err := bigtablepb.NewBigtableClient(conn).PingAndWarm(t.Context(), &bigtablepb.PingAndWarmRequest{}, grpc.WaitForReady(true)); err != nil {
-		t.Errorf("after the reset: %v", err)
+	// Another reset may meet the next call, too.
+	for {
+		_, err := bigtablepb.NewBigtableClient(conn).PingAndWarm(t.Context(), &bigtablepb.PingAndWarmRequest{}, grpc.WaitForReady(true))
+		if err == nil {
+			break
+		}
+		if status.Code(err) != codes.Unavailable {
+			t.Fatalf("after the reset: %v", err)
+		}
 	}
-	if s.Stats().Pings != 1 {
+	if s.Stats().Pings < 1 {
 		t.Errorf("pings = %d", s.Stats().Pings)
 	}
 }

@@ -64,7 +64,7 @@ type Server struct {
 
 	options Options // immutable
 	script  atomic.Pointer[Script]
-	warm    sync.Map // remote address -> time of the connection's first call
+	warm    sync.Map // connection -> time of the connection's first call
 
 	listener *listener
 	grpc     *grpc.Server
@@ -169,24 +169,37 @@ func (s *Server) resetLoop() {
 type listener struct {
 	net.Listener
 
-	mu   sync.Mutex // guards open
-	open map[*conn]struct{}
+	mu       sync.Mutex // guards what follows
+	open     map[*conn]struct{}
+	accepted int
 }
 
 type conn struct {
 	net.Conn
-	from *listener
+	from   *listener
+	number int // from 1
 }
+
+// RemoteAddr tells connections apart also where all have one address, in memory.
+func (c *conn) RemoteAddr() net.Addr { return numbered{c.Conn.RemoteAddr(), c.number} }
+
+type numbered struct {
+	net.Addr
+	number int
+}
+
+func (n numbered) String() string { return fmt.Sprintf("%s#%d", n.Addr, n.number) }
 
 func (l *listener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: accepted, from: l}
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.accepted++
+	c := &conn{Conn: accepted, from: l, number: l.accepted}
 	l.open[c] = struct{}{}
-	l.mu.Unlock()
 	return c, nil
 }
 

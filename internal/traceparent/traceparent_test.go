@@ -2,6 +2,7 @@ package traceparent
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -121,11 +122,15 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	h := http.Header{"Traceparent": {strings.Replace(sampled, "-01", "-00", 1)}}
 	cloud := http.Header{"X-Cloud-Trace-Context": {traceID + "/74;o=0"}}
 	none := http.Header{}
-	if n := testing.AllocsPerRun(100, func() {
-		if !FromHeader(h).IsValid() || !FromHeader(cloud).IsValid() || FromHeader(none).IsValid() {
-			t.Fatal("not read")
-		}
-	}); n != 0 {
+	n := math.Inf(1)
+	for try := 0; n > 0 && try < 20; try++ { // others' allocations are counted too
+		n = min(n, testing.AllocsPerRun(100, func() {
+			if !FromHeader(h).IsValid() || !FromHeader(cloud).IsValid() || FromHeader(none).IsValid() {
+				t.Fatal("not read")
+			}
+		}))
+	}
+	if n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
