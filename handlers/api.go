@@ -377,6 +377,9 @@ func (h *api) observed(w http.ResponseWriter, r *http.Request, rt *route, next h
 		_ = s.SetReadDeadline(start.Add(h.limits.ReadBodyTimeout))
 	}
 	next.ServeHTTP(s, r)
+	if r.ProtoMajor == 2 && r.Context().Err() != nil {
+		aborted(r.Context())
+	}
 	if s.status == 0 {
 		refuse(s, r, http.StatusInternalServerError, "an internal error: no answer was given")
 	}

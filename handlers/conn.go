@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,9 @@ type conn struct {
 	expected atomic.Bool
 	// left ends the contexts of the connection's requests; nil = nobody asked for them.
 	left context.CancelFunc
+	// preface is how much of HTTP/2's came; -1 = it is HTTP/1. frames is nil until all of it did.
+	preface int
+	frames  *frames
 
 	// in.mu guards the rest.
 	timer     *time.Timer // starts the watch
@@ -67,6 +71,28 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 // Read reads. The read that is expected to be net/http's watch reads nothing and says so, by
 // which net/http's ends, and conn's own is begun in its place.
 func (c *conn) Read(p []byte) (int, error) {
+	switch {
+	case c.frames != nil:
+		return c.frames.Read(p)
+	case c.preface >= 0:
+		return c.readFirst(p)
+	}
+	return c.readPlain(p)
+}
+
+// readFirst reads and finds out which protocol it is. net/http reads no further than the
+// preface before it knows, so that frames begins where the client's first frame does.
+func (c *conn) readFirst(p []byte) (int, error) {
+	n, err := c.readPlain(p)
+	if !strings.HasPrefix(http2Preface[c.preface:], string(p[:n])) {
+		c.preface = -1
+	} else if c.preface += n; c.preface == len(http2Preface) {
+		c.frames = newFrames(c.readPlain)
+	}
+	return n, err
+}
+
+func (c *conn) readPlain(p []byte) (int, error) {
 	if len(p) == 1 && c.expected.CompareAndSwap(true, false) {
 		c.watchLater()
 		return 0, nil
@@ -98,6 +124,9 @@ func (c *conn) Write(p []byte) (int, error) {
 		n, err := c.Conn.Write(p[done:])
 		done += n
 		if !c.out.again(err) {
+			if c.frames != nil {
+				c.frames.written.Add(int64(done))
+			}
 			return done, err
 		}
 	}
