@@ -33,7 +33,7 @@ export class Chart {
     this.data = [this.data[0], ...series.map((_, i) => this.data[i + 1] ?? this.data[0].map(() => null))];
     this.keys = series.map((s) => {
       const figure = el("b", { text: "–" });
-      return { figure, item: el("li", {}, el("i", { "data-tone": s.tone, "aria-hidden": "true" }), el("span", { text: s.label }), figure) };
+      return { figure, item: el("li", {}, el("i", { "data-tone": s.tone, "aria-hidden": "true" }), el("span", { text: s.label, title: s.label }), figure) };
     });
     this.legend.replaceChildren(...this.keys.map((k) => k.item));
     this.draw();

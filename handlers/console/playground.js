@@ -164,7 +164,7 @@ export class Playground {
     const say = (...text) => card(title, el("p", { class: "hint" }, ...text));
     const r = this.route;
     if (get(node, "skipped")) return say("The mapping skips this record: nothing was written.");
-    if (r.sink === "spanner") return say("Rows of a Spanner route are read with SQL, for example ", el("code", { text: `SELECT * FROM ${r.table}` }), ".");
+    if (r.sink === "spanner") return say("Rows of a Spanner route are read with SQL: ", el("code", { id: "play-sql", text: `SELECT * FROM ${r.table}` }));
     if (!this.info.exposed.rows) return say("Reading rows is off: it needs ", option("console,rows"), ".");
     if (!this.info.exposed.dryrun) return say("Which row it became is told by the dry run, which is off: it needs ", option("console,rows,dryrun"), ".");
     const row = get(node, "bigtable");
@@ -294,9 +294,12 @@ function groupMutation(group) {
   for (const m of get(group, "mutations")?.items ?? []) {
     const { name: op, value } = m.members[0];
     parts.push(el("h3", {}, op + " ", code(get(value, "table")?.text ?? "")));
-    const columns = ["columns", "columnsFrom"].flatMap((from) => (get(value, from)?.members ?? []).map((c) => [code(c.name), shown(c.value), from === "columns" ? "" : "by name"]));
-    parts.push(table(["Column", "Value", "From"], columns));
+    const members = (from) => get(value, from)?.members ?? [];
+    const named = members("columnsFrom").length > 0;
+    const columns = ["columns", "columnsFrom"].flatMap((from) => members(from).map((c) => [code(c.name), shown(c.value), ...(named ? [from === "columns" ? "" : "by name"] : [])]));
+    parts.push(table(named ? ["Column", "Value", "From"] : ["Column", "Value"], columns));
   }
+  parts.push(el("p", { class: "hint", text: "Types and constraints are the database's: what does not keep them is refused when it is sent." }));
   return parts;
 }
 

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
-import { post, startBrowser, startServer } from "./harness.js";
+import { openPage, post, startBrowser, startServer } from "./harness.js";
 
 const views = ["live", "routes", "playground"];
 let server, browser, folder;
@@ -21,38 +21,7 @@ after(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-// open opens a page that is held to: no error, no breach of the policy, no other origin.
-// An answer of 4xx or 5xx that the test provokes is logged by the browser, and allowed by it.
-async function open(t, url = server.url, { refusals = false, options = {} } = {}) {
-  const page = await browser.context.newPage();
-  if (options.viewport) await page.setViewportSize(options.viewport);
-  await page.emulateMedia({ colorScheme: options.dark ? "dark" : "light", reducedMotion: options.still ? "reduce" : "no-preference" });
-  const faults = [], asked = [];
-  page.on("console", (m) => {
-    if (!["error", "warning"].includes(m.type())) return;
-    if (refusals && m.text().startsWith("Failed to load resource")) return;
-    faults.push(`${m.type()}: ${m.text()}`);
-  });
-  page.on("pageerror", (e) => faults.push("thrown: " + e.message));
-  page.on("request", (r) => {
-    asked.push(r.url());
-    if (!r.url().startsWith(url + "/")) faults.push("asked another origin: " + r.url());
-  });
-  await page.addInitScript(() => {
-    window.breaches = [];
-    document.addEventListener("securitypolicyviolation", (e) => window.breaches.push(e.violatedDirective + " " + e.blockedURI));
-  });
-  await page.goto(url + "/");
-  await page.locator("#version").filter({ hasText: "pushsink" }).waitFor();
-  t.after(async () => {
-    const breaches = await page.evaluate(() => window.breaches);
-    await page.close();
-    assert.deepEqual(faults, [], "errors in the page");
-    assert.deepEqual(breaches, [], "breaches of the policy");
-  });
-  return { page, asked, faults };
-}
-
+const open = (t, url = server.url, held) => openPage(t, browser, url, held);
 const show = (page, view) => page.locator(`nav a[data-view=${view}]`).click();
 const text = (page, selector) => page.locator(selector).innerText();
 const record = (n) => JSON.stringify({ device: "d" + (n % 5), temp: n / 10 });

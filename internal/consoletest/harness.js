@@ -1,5 +1,6 @@
 // A server of this checkout and a browser to look at its console. Both are ended by the
 // process that was started, and everything is on loopback.
+import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -53,6 +54,38 @@ export async function startBrowser() {
       await rm(profile, { recursive: true, force: true });
     },
   };
+}
+
+// openPage opens a page that is held to: no error, no breach of the policy, no other origin.
+// An answer of 4xx or 5xx that the test provokes is logged by the browser, and allowed by it.
+export async function openPage(t, browser, url, { refusals = false, options = {} } = {}) {
+  const page = await browser.context.newPage();
+  if (options.viewport) await page.setViewportSize(options.viewport);
+  await page.emulateMedia({ colorScheme: options.dark ? "dark" : "light", reducedMotion: options.still ? "reduce" : "no-preference" });
+  const faults = [], asked = [];
+  page.on("console", (m) => {
+    if (!["error", "warning"].includes(m.type())) return;
+    if (refusals && m.text().startsWith("Failed to load resource")) return;
+    faults.push(`${m.type()}: ${m.text()}`);
+  });
+  page.on("pageerror", (e) => faults.push("thrown: " + e.message));
+  page.on("request", (r) => {
+    asked.push(r.url());
+    if (!r.url().startsWith(url + "/")) faults.push("asked another origin: " + r.url());
+  });
+  await page.addInitScript(() => {
+    window.breaches = [];
+    document.addEventListener("securitypolicyviolation", (e) => window.breaches.push(e.violatedDirective + " " + e.blockedURI));
+  });
+  await page.goto(url + "/");
+  await page.locator("#version").filter({ hasText: "pushsink" }).waitFor();
+  t.after(async () => {
+    const breaches = await page.evaluate(() => window.breaches);
+    await page.close();
+    assert.deepEqual(faults, [], "errors in the page");
+    assert.deepEqual(breaches, [], "breaches of the policy");
+  });
+  return { page, asked, faults };
 }
 
 // post sends a JSON text.
