@@ -2,12 +2,12 @@ package handlers
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pushsink/pushsink/schema"
+	"github.com/pushsink/pushsink/sink"
 )
 
 // serveDryrun answers what one record would become; nothing is written, dropped or counted.
@@ -24,54 +24,52 @@ func (h *api) serveDryrun(w http.ResponseWriter, r *http.Request, rt *route) {
 		x.refuseBody(err)
 		return
 	}
-	rec, err := h.dryRecord(rt, r, body)
+	rec, refused, err := h.dryRecord(rt, r, body)
 	if err != nil {
 		x.refuseBody(err)
 		return
 	}
 	rec.Memory = x
-	out, err := explain(rt, &rec)
-	var e *schema.Error
-	switch {
-	case err == nil:
-		w.Header().Set("Content-Type", "application/json")
-		setNoStore(w.Header())
-		_, _ = w.Write(append(out, '\n'))
-	case errors.As(err, &e):
-		p := problem{status: http.StatusUnprocessableEntity, code: e.Code, detail: e.Detail, pointer: e.Pointer}
-		p.send(w)
-	default:
-		refuse(w, r, http.StatusInternalServerError, "an internal error")
+	var out []byte
+	err = refused
+	if refused == nil {
+		out, err = h.explain(rt, &rec)
 	}
+	if err != nil {
+		x.refuseRecord(err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	setNoStore(w.Header())
+	_, _ = w.Write(append(out, '\n'))
 }
 
 // dryRecord makes a record of a dry run's body: a push delivery where it is one, and otherwise
-// a payload, as a line of /records is one.
-func (h *api) dryRecord(rt *route, r *http.Request, body *buffer) (schema.Record, error) {
+// a payload, as a line of /records is one. refused is a payload that the route does not take.
+func (h *api) dryRecord(rt *route, r *http.Request, body *buffer) (rec schema.Record, refused, err error) {
 	if e := envelopeOf(rt.Envelope, r.Header); e != schema.WrappedEnvelope || wrapped(body.b) {
 		d, it := new(delivery), new(item)
 		if _, bad := h.decodePush(rt, r.Header, d, body, it); bad != nil {
-			return it.rec, bad
+			return it.rec, nil, bad
 		}
 		if it.refused != nil {
-			return it.rec, it.refused
+			return it.rec, it.refused, nil
 		}
-		return it.rec, nil
+		return it.rec, nil, nil
 	}
 	// One record, whatever JSON value it is: an array is no batch here.
-	var rec schema.Record
 	rec.Data, rec.Encoding = bytes.Trim(body.b, " \t\r\n"), schema.JSONEncoding
 	if len(rec.Data) == 0 {
-		return rec, &schema.Error{Code: schema.BadJSON, Detail: "the body is empty: one record is wanted"}
+		return rec, nil, &schema.Error{Code: schema.BadJSON, Detail: "the body is empty: one record is wanted"}
 	}
 	// A name that comes twice is left to the mapping, as /records does.
 	if bad := oneValue(rec.Data, jsontext.AllowDuplicateNames(true)); bad != nil {
-		return rec, bad
+		return rec, nil, bad
 	}
 	rec.Published = h.arrivals.next()
 	ids := newIDs(r.Header.Get("Idempotency-Key"))
 	rec.ID, _ = ids.of(0, rec.Data) // as /records would
-	return rec, nil
+	return rec, nil, nil
 }
 
 // refuseBody answers a body that could not be read to its end, or is none of the endpoint's.
@@ -86,11 +84,37 @@ func (x *exchange) refuseBody(err error) {
 	p.send(x.w)
 }
 
-// explain gives what rec becomes on a route, as JSON.
-func explain(rt *route, rec *schema.Record) ([]byte, error) {
+// refuseRecord answers a record that would not be written, with the status that a push has for it.
+func (x *exchange) refuseRecord(err error) {
+	var it item
+	if it.decline(err); it.refused != nil {
+		it.v = verdict{fate: rejected, code: it.refused.Code, detail: it.refused.Detail, pointer: it.refused.Pointer}
+	}
+	p := problem{status: it.v.fate.recordStatus(), code: it.v.code, detail: it.v.detail, pointer: it.v.pointer}
+	setRetryAfter(x.w.Header(), p.status, 0)
+	p.send(x.w)
+}
+
+// explain gives what rec becomes on a route, as JSON, or why it would be refused before
+// anything is sent.
+func (h *api) explain(rt *route, rec *schema.Record) ([]byte, error) {
+	if int64(len(rec.Data)) > h.limits.MaxRecordBytes {
+		return nil, h.recordTooLarge()
+	}
 	m, err := rt.mapper.Apply(rec)
 	if err != nil {
 		return nil, err
 	}
-	return rt.Explain(rec, m)
+	out, err := rt.Explain(rec, m)
+	// A route without a sink is that of `server check`. Where the table is a template, the
+	// sink counts those that it encodes for (maxTables), and this must not.
+	templated := rt.Bigtable != nil && rt.Bigtable.Table == ""
+	if err != nil || m.Skip != schema.NotSkipped || rt.Target == nil || templated {
+		return out, err
+	}
+	e, err := rt.Target.Encode(rec, &m)
+	if err == nil && e.Bytes > h.limits.MaxRecordBytes {
+		err = &schema.Error{Code: schema.TooLarge, Detail: sink.ErrTooLarge.Error()}
+	}
+	return out, err
 }
