@@ -1,3 +1,8 @@
+output "service_name" {
+  description = "Name of the Cloud Run service, for gcloud."
+  value       = google_cloud_run_v2_service.server.name
+}
+
 output "service_url" {
   description = "URL of the service, which is also the audience of the tokens that it takes."
   value       = local.service_url
@@ -21,6 +26,16 @@ output "topics" {
 output "rejected_topic" {
   description = "For deadLetterTopic in the routes file; null without rejected_topic."
   value       = one(google_pubsub_topic.rejected[*].id)
+}
+
+output "rejected_subscription" {
+  description = "For server redrive -subscription: it keeps what routes with onReject: deadLetter refused; null without rejected_topic."
+  value       = one(google_pubsub_subscription.rejected[*].id)
+}
+
+output "dead_letter_subscription" {
+  description = "It keeps what Pub/Sub gave up; null without dead_letter or subscriptions."
+  value       = one(google_pubsub_subscription.dead_letter[*].id)
 }
 
 output "runtime_service_account" {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table of variables into README.md")
+var update = flag.Bool("update", false, "write the tables of variables and outputs into README.md")
 
 func read(t *testing.T, file string) string {
 	t.Helper()
@@ -220,39 +220,74 @@ func variables(t *testing.T) (list []variable) {
 	return list
 }
 
-const (
-	tableBegin = "<!-- variables -->\n"
-	tableEnd   = "<!-- /variables -->\n"
-)
-
 // The README's table of variables is what variables.tf says.
 func TestReadmeVariablesTable(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| variable | default | |\n|---|---|---|\n")
 	for _, v := range variables(t) {
-		description := regexp.MustCompile(`(?m)^  description = "(.*)"$`).FindStringSubmatch(v.body)
-		if description == nil {
-			t.Errorf("%s has no description", v.name)
-			continue
-		}
 		fallback := "—"
 		if m := regexp.MustCompile(`(?m)^  default +=? *= (.*)$`).FindStringSubmatch(v.body); m != nil {
 			fallback = "`" + m[1] + "`"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", v.name, fallback, strings.NewReplacer("|", `\|`, `\"`, `"`).Replace(description[1]))
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", v.name, fallback, description(t, v.name, v.body))
 	}
+	generated(t, "variables", table.String())
+}
+
+// The README's table of outputs is what outputs.tf says.
+func TestReadmeOutputsTable(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| output | |\n|---|---|\n")
+	outputs := regexp.MustCompile(`(?ms)^output "(\w+)" \{\n(.*?)^\}`).FindAllStringSubmatch(read(t, "outputs.tf"), -1)
+	if len(outputs) < 10 {
+		t.Fatalf("%d outputs", len(outputs))
+	}
+	for _, o := range outputs {
+		fmt.Fprintf(&table, "| `%s` | %s |\n", o[1], description(t, o[1], o[2]))
+	}
+	generated(t, "outputs", table.String())
+}
+
+// Whoever copies an example is told what its variables and outputs are.
+func TestExamplesAreDescribed(t *testing.T) {
+	files, err := filepath.Glob("examples/*/main.tf")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("examples %q: %v", files, err)
+	}
+	for _, file := range files {
+		for _, m := range regexp.MustCompile(`(?ms)^(?:variable|output) "(\w+)" \{\n(.*?)^\}`).FindAllStringSubmatch(read(t, file), -1) {
+			description(t, file+": "+m[1], m[2])
+		}
+	}
+}
+
+// description is what the body of a variable or an output says of it, for a table's cell.
+func description(t *testing.T, name, body string) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^  description += "(.*)"$`).FindStringSubmatch(body)
+	if m == nil {
+		t.Errorf("%s has no description", name)
+		return ""
+	}
+	return strings.NewReplacer("|", `\|`, `\"`, `"`).Replace(m[1])
+}
+
+// generated holds README.md to have table between the marks of that name.
+func generated(t *testing.T, name, table string) {
+	t.Helper()
+	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
 	text := read(t, "README.md")
-	head, rest, _ := strings.Cut(text, tableBegin)
-	got, tail, found := strings.Cut(rest, tableEnd)
+	head, rest, _ := strings.Cut(text, begin)
+	got, tail, found := strings.Cut(rest, end)
 	switch {
 	case !found:
-		t.Fatalf("README.md has no table between %q and %q", tableBegin, tableEnd)
-	case got == table.String():
+		t.Fatalf("README.md has no table between %q and %q", begin, end)
+	case got == table:
 	case *update:
-		if err := os.WriteFile("README.md", []byte(head+tableBegin+table.String()+tableEnd+tail), 0o644); err != nil {
+		if err := os.WriteFile("README.md", []byte(head+begin+table+end+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	default:
-		t.Error("README.md's table differs from variables.tf; run\n\tgo test ./terraform -update")
+		t.Errorf("README.md's table of %s differs from %s.tf; run\n\tgo test ./terraform -update", name, name)
 	}
 }

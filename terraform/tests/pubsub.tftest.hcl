@@ -134,7 +134,7 @@ run "rejected_records_have_a_topic" {
     error_message = "The server may not publish what it refuses."
   }
   assert {
-    condition     = google_pubsub_subscription.rejected[0].topic == google_pubsub_topic.rejected[0].id && output.rejected_topic == google_pubsub_topic.rejected[0].id
+    condition     = google_pubsub_subscription.rejected[0].topic == google_pubsub_topic.rejected[0].id && output.rejected_topic == google_pubsub_topic.rejected[0].id && output.rejected_subscription == google_pubsub_subscription.rejected[0].id
     error_message = "Nothing keeps what the server refuses."
   }
 }

@@ -17,27 +17,32 @@ provider "google" {
 }
 
 variable "project_id" {
-  type = string
+  description = "Project of everything here."
+  type        = string
 }
 
 variable "region" {
-  type    = string
-  default = "europe-west1"
+  description = "Region of the service and of the data."
+  type        = string
+  default     = "europe-west1"
 }
 
 variable "image" {
-  type    = string
-  default = null
+  description = "Image to run, REGISTRY/PATH:TAG. null = what the service runs already; the first apply has to name one."
+  type        = string
+  default     = null
 }
 
 variable "routes_version" {
-  type    = string
-  default = "1"
+  description = "Version of the secret pushsink-routes that holds routes.yaml."
+  type        = string
+  default     = "1"
 }
 
 variable "alert_email" {
-  type    = string
-  default = null
+  description = "Whom alerts tell; null = nobody, they are shown in the console only."
+  type        = string
+  default     = null
 }
 
 resource "google_bigtable_instance" "iot" {
@@ -90,13 +95,21 @@ resource "google_project_iam_member" "metrics" {
 }
 
 output "topic" {
-  value = module.pushsink.topics["telemetry"]
+  description = "Where messages are published."
+  value       = module.pushsink.topics["telemetry"]
 }
 
 output "rejected_topic" {
-  value = module.pushsink.rejected_topic
+  description = "For deadLetterTopic in routes.yaml."
+  value       = module.pushsink.rejected_topic
+}
+
+output "rejected_subscription" {
+  description = "For server redrive -subscription."
+  value       = module.pushsink.rejected_subscription
 }
 
 output "service_url" {
-  value = module.pushsink.service_url
+  description = "Where batches are posted; also the audience of their tokens."
+  value       = module.pushsink.service_url
 }

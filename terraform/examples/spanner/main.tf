@@ -17,22 +17,26 @@ provider "google" {
 }
 
 variable "project_id" {
-  type = string
+  description = "Project of everything here."
+  type        = string
 }
 
 variable "region" {
-  type    = string
-  default = "europe-west1"
+  description = "Region of the service and of the data."
+  type        = string
+  default     = "europe-west1"
 }
 
 variable "image" {
-  type    = string
-  default = null
+  description = "Image to run, REGISTRY/PATH:TAG. null = what the service runs already; the first apply has to name one."
+  type        = string
+  default     = null
 }
 
 variable "routes_version" {
-  type    = string
-  default = "1"
+  description = "Version of the secret pushsink-routes that holds routes.yaml."
+  type        = string
+  default     = "1"
 }
 
 resource "google_spanner_instance" "shop" {
@@ -82,9 +86,11 @@ module "pushsink" {
 }
 
 output "topic" {
-  value = module.pushsink.topics["orders"]
+  description = "Where messages are published."
+  value       = module.pushsink.topics["orders"]
 }
 
 output "service_url" {
-  value = module.pushsink.service_url
+  description = "Where batches are posted; also the audience of their tokens."
+  value       = module.pushsink.service_url
 }
