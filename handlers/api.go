@@ -40,6 +40,7 @@ type api struct {
 	arrivals   arrivals
 	reading    reading
 	budget     budget
+	decoding   decoding
 	buffers    buffers
 	groups     groups
 	codecs     codecs
@@ -91,6 +92,7 @@ func newAPI(c Config) *api {
 		h.arrivals.now = time.Now
 	}
 	h.budget.max, h.budget.observer = c.Limits.BodyBytesInFlight, h.observer
+	h.decoding = newDecoding(c.Limits.BodyBytesInFlight)
 	if c.Process.Reading != nil {
 		context.AfterFunc(c.Process.Reading, h.reading.end)
 	}
