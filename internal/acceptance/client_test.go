@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/pushsink/pushsink/internal/fullduplex"
 )
 
 // message is a Pub/Sub message to push.
@@ -68,9 +70,9 @@ func (a answer) String() string {
 
 // newClient keeps as many connections as are used at once.
 func newClient(t testing.TB) *http.Client {
-	transport := &http.Transport{MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, ExpectContinueTimeout: patience}
+	transport := &http.Transport{DialContext: fullduplex.Dial, MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, ExpectContinueTimeout: patience}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 2 * patience}
+	return &http.Client{Transport: transport, Timeout: 5 * patience}
 }
 
 // push sends one wrapped push to a route.
@@ -123,6 +125,15 @@ func inParallel(workers, n int, f func(i int)) {
 	}
 	close(next)
 	all.Wait()
+}
+
+func allSet(flags []atomic.Bool) bool {
+	for i := range flags {
+		if !flags[i].Load() {
+			return false
+		}
+	}
+	return true
 }
 
 // eventually waits for a condition of another process.

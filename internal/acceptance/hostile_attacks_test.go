@@ -21,6 +21,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/pushsink/pushsink/internal/fullduplex"
 	"github.com/pushsink/pushsink/internal/issuer"
 )
 
@@ -40,6 +41,9 @@ const (
 	closed    = "closed"     // without an answer
 	stillOpen = "still open" // at the attack's end
 )
+
+// late are the outcomes of what the server's or the attacker's machine was too busy for.
+var late = []string{"408", "503", "504"}
 
 // attacks are all of them. Each rate is what one attacker's thread can keep up beside the
 // others; what it costs the server is what the test is about.
@@ -113,7 +117,7 @@ func runAttack(what string) {
 		panic(err)
 	}
 	v := &victim{url: args[0], host: strings.TrimPrefix(args[0], "http://"),
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}}
+		client: &http.Client{Transport: &http.Transport{DialContext: fullduplex.Dial, MaxIdleConnsPerHost: 64, DisableCompression: true}}}
 	ctx, cancel := context.WithCancel(context.Background())
 	counts := map[string]map[string]int{}
 	var mu sync.Mutex

@@ -14,7 +14,7 @@ import (
 
 // patience bounds every wait for something that has to come. It is no measurement: what
 // is waited for takes a tenth of it at most.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 var soak = os.Getenv("SOAK") == "1"
 

@@ -66,7 +66,7 @@ func resend(t *testing.T, client *http.Client, url, route string, b batchAnswer,
 	for i := range indexes {
 		indexes[i] = i
 	}
-	for deadline := time.Now().Add(patience); b.Failed > 0; {
+	for deadline := time.Now().Add(5 * patience); b.Failed > 0; {
 		if b.Retryable != b.Failed || b.ErrorsTruncated || time.Now().After(deadline) {
 			t.Fatalf("%d lines failed, %d of them for a passing reason: %v", b.Failed, b.Retryable, b.reasons())
 		}

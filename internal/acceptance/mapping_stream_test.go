@@ -35,7 +35,7 @@ func TestStreamOfAGigabyte(t *testing.T) {
 	bt.AddTable(tableName("stream"), "f")
 	s := startServer(t, plainBinary(t), bt.Addr(), streamRoutes, map[string]string{
 		"PUSHSINK_BATCH_MAX_BODY_BYTES": strconv.FormatInt(total+1<<20, 10),
-		"PUSHSINK_BATCH_TIMEOUT":        "1h", "PUSHSINK_READ_BODY_TIMEOUT": "60s",
+		"PUSHSINK_BATCH_TIMEOUT":        "1h",
 	})
 	idle := memory(t, s, "VmRSS")
 

@@ -84,7 +84,7 @@ func startPoisonLab(t *testing.T) *poisonLab {
 	}})
 	l.bt.AddTable(tableName("json"), "f")
 	l.server = startServer(t, serverBinary(t), l.bt.Addr(), jsonRoutes, map[string]string{
-		"PUSHSINK_WRITER_MAX_TIME_IN_BUFFER": "5s", // only a full batch leaves the busy lane
+		"PUSHSINK_WRITER_MAX_TIME_IN_BUFFER": "400s", // only a full batch leaves the busy lane
 	})
 	return l
 }

@@ -22,6 +22,21 @@ const (
 	instance = "test-instance"
 )
 
+// patient are the options of servers whose tests are not about time: the machine, the service
+// or the client may stand still for seconds and no answer is another one for it.
+var patient = map[string]string{
+	"PUSHSINK_ACK_DEADLINE":             "600s",
+	"PUSHSINK_REQUEST_TIMEOUT":          "500s",
+	"PUSHSINK_BATCH_TIMEOUT":            "15m",
+	"PUSHSINK_READ_HEADER_TIMEOUT":      "100s",
+	"PUSHSINK_READ_BODY_TIMEOUT":        "100s",
+	"PUSHSINK_IDLE_TIMEOUT":             "600s",
+	"PUSHSINK_SHUTDOWN_TIMEOUT":         "100s",
+	"PUSHSINK_WRITER_ADMISSION_TIMEOUT": "400s",
+	"PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT": "400s",
+}
+
+
 // tableName is the full name of a table of the default instance.
 func tableName(table string) string { return scripted.TableName(project, instance, table) }
 
@@ -34,7 +49,7 @@ type server struct {
 }
 
 // startServer runs the server on routes (a routes file's text) against the Bigtable at
-// backend, and waits until it is ready. env overrides or adds variables.
+// backend, patient, and waits until it is ready. env overrides or adds variables.
 func startServer(t testing.TB, binary, backend, routes string, env map[string]string) *server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "routes.yaml")
@@ -50,6 +65,7 @@ func startServer(t testing.TB, binary, backend, routes string, env map[string]st
 		"PUSHSINK_BIGTABLE_INSTANCE": instance,
 		"PUSHSINK_AUTH":              "none",
 	}
+	maps.Copy(all, patient)
 	maps.Copy(all, env)
 	s := &server{URL: fmt.Sprintf("http://127.0.0.1:%d", port), binary: binary}
 	for name, value := range all {

