@@ -36,7 +36,6 @@ var patient = map[string]string{
 	"PUSHSINK_BIGTABLE_ATTEMPT_TIMEOUT": "400s",
 }
 
-
 // tableName is the full name of a table of the default instance.
 func tableName(table string) string { return scripted.TableName(project, instance, table) }
 
