@@ -21,16 +21,20 @@ var (
 	errBudgetFull  = errors.New("too many request bodies are held at the moment (BODY_BYTES_IN_FLIGHT)")
 )
 
-// tooLargeError is a body above its cap: bytes, or records of an array.
+// tooLargeError is a body above its cap: bytes, records of an array, or names of an envelope.
 type tooLargeError struct {
 	limit   int64
 	option  string
 	records bool
+	names   bool
 }
 
 func (e *tooLargeError) Error() string {
 	if e.records {
 		return fmt.Sprintf("more than %d records in one array (%s)", e.limit, e.option)
+	}
+	if e.names {
+		return fmt.Sprintf("more than %d names in one envelope (%s)", e.limit, e.option)
 	}
 	return fmt.Sprintf("request body larger than %d bytes (%s), before or after decompression", e.limit, e.option)
 }

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 
@@ -43,6 +44,38 @@ func (x *exchange) Reserve(n int64) *schema.Error {
 	}
 	x.decodes = n
 	return nil
+}
+
+const (
+	// nameBytes is what one name of an envelope takes in the set that finds duplicates,
+	// attributeBytes what an attribute takes besides.
+	nameBytes      = 160
+	attributeBytes = 256
+	// plainNames and plainAttributes are as many as are not counted: a message of Pub/Sub has
+	// at most 100 attributes.
+	plainNames      = 4096
+	plainAttributes = 128
+)
+
+// reserveNames is Reserve for the names of an envelope, which it may hold in any number.
+func (x *exchange) reserveNames(rt *route, body []byte) error {
+	if len(body) < 4*plainNames || envelopeOf(rt.Envelope, x.r.Header) == schema.UnwrappedEnvelope {
+		return nil
+	}
+	n := bytes.Count(body, []byte{':'})
+	if n <= plainNames {
+		return nil
+	}
+	switch err := x.Reserve(int64(n) * nameBytes); {
+	case err == nil:
+		return nil
+	case err.Code == schema.TooLarge:
+		return &tooLargeError{limit: x.h.decoding.max / nameBytes, option: "BODY_BYTES_IN_FLIGHT", names: true}
+	case err.Code == schema.Deadline:
+		return errLate
+	default:
+		return errBudgetFull
+	}
 }
 
 // decoded gives back what the request's record was decoded in.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -319,6 +320,9 @@ func (e *envelope) fill(pool *buffers, rec *schema.Record) (*buffer, *schema.Err
 	text := string(e.text)
 	at := func(s span) string { return text[s.from:s.to] }
 	rec.ID, rec.OrderingKey, rec.Subscription, rec.Attempt = at(id), at(key), at(sub), e.attempt
+	if len(text) > keptText { // which outlive the attributes
+		rec.ID, rec.OrderingKey, rec.Subscription = strings.Clone(rec.ID), strings.Clone(rec.OrderingKey), strings.Clone(rec.Subscription)
+	}
 	if len(e.pairs) > 0 {
 		if e.kept == nil {
 			e.kept = make(map[string]string, len(e.pairs))

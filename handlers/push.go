@@ -62,10 +62,11 @@ func (h *api) servePush(w http.ResponseWriter, r *http.Request, rt *route) {
 	if d.group.ticket != nil {
 		d.group.ticket.Admitted()
 	}
-	x.release(x.held)
 	if d.group.forget(rt) {
+		x.release(x.held)
 		h.buffers.put(d.group.buf)
 		d.group.buf = nil
+		d.envelope.forget()
 	}
 	h.settleGroup(&x.ctx, rt, &d.group, push)
 
@@ -86,10 +87,19 @@ func (x *exchange) readRecord(rt *route, d *delivery, it *item) error {
 	if err != nil {
 		return err
 	}
+	if err := x.reserveNames(rt, body.b); err != nil {
+		x.h.buffers.put(body)
+		return err
+	}
+	defer x.decoded()
 	var bad *schema.Error
 	if d.group.buf, bad = x.h.decodePush(rt, x.r.Header, d, body, it); bad != nil {
 		x.h.logRefusal(&x.ctx, rt, "push refused", bad)
 		return bad
+	}
+	if n := len(it.rec.Attributes); n > plainAttributes && !x.charge(int64(n)*attributeBytes) {
+		x.h.buffers.put(d.group.buf)
+		return errBudgetFull
 	}
 	if x.span != nil {
 		describeMessage(x.span, &it.rec)

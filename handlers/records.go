@@ -18,9 +18,15 @@ const (
 	// groupRecords is the most records that are submitted together: several batches' worth,
 	// small against what a request may hold.
 	groupRecords = 500
-	// openGroups is the most groups of one request that wait for their outcomes; beyond it
-	// the request's reading waits.
-	openGroups = 64
+	// openGroups and openRecords are the most groups of one request, and records in them,
+	// that wait for their outcomes; beyond it the request's reading waits.
+	openGroups  = 64
+	openRecords = 8 * groupRecords
+	// recordBytes is about what a record takes while its group is open, beside its data and
+	// its entry.
+	recordBytes = 512
+	// uncountedLists are as many bytes of an answer's lists as are not counted.
+	uncountedLists = 8 << 10
 	// breath is after how many records, some 200 us of work, a request looks at its deadline
 	// and lets others run. The goroutines that carry the sink's requests and answers, and
 	// pushes, would wait for milliseconds behind a whole group otherwise.
@@ -39,6 +45,8 @@ type run struct {
 	ids       ids
 	published time.Time
 	open      []*group // submitted, oldest first
+	records   int      // in open
+	listed    int      // bytes of the answer's lists that are charged to the body budget
 	pinned    bool     // some group's data may still be read
 	stop      error    // a record was not admitted, or its id not held: nothing more is submitted
 }
@@ -125,6 +133,7 @@ func (b *run) document() error {
 		b.h.buffers.put(body)
 		return err
 	}
+	held := b.x.held
 	b.rep.received = len(records)
 	for at := 0; at < len(records); at += groupRecords {
 		n := min(groupRecords, len(records)-at)
@@ -135,9 +144,9 @@ func (b *run) document() error {
 		b.put(g)
 	}
 	// Every record is admitted or answered.
-	b.x.release(b.x.held)
 	kept := b.rt.OnReject == schema.DeadLetter // see group.forget
 	if !kept {
+		b.x.release(held)
 		b.h.buffers.put(body)
 	}
 	for len(b.open) > 0 {
@@ -237,13 +246,22 @@ func (b *run) put(g *group) {
 	}
 	g.submit(b.x, b.rt)
 	admitted := g.ticket == nil || g.ticket.Admitted()
-	b.x.release(g.bytes)
-	if g.forget(b.rt) && g.buf != nil {
-		b.h.buffers.put(g.buf)
-		g.buf = nil
+	if g.forget(b.rt) {
+		b.x.release(g.bytes)
+		g.bytes = 0
+		if g.buf != nil {
+			b.h.buffers.put(g.buf)
+			g.buf = nil
+		}
 	}
 	b.open = append(b.open, g)
-	for len(b.open) > openGroups || !admitted && len(b.open) > 0 {
+	b.records += len(g.items)
+	// A group that has no memory to wait in is waited for at once.
+	waits := admitted && b.x.charge(int64(len(g.items))*recordBytes)
+	if waits {
+		g.bytes += int64(len(g.items)) * recordBytes
+	}
+	for len(b.open) > 0 && (!waits || b.open[0].ticket == nil || b.records > openRecords || len(b.open) > openGroups) {
 		b.settleOldest()
 	}
 	if b.stop == nil && b.rep.by[overloaded] > 0 {
@@ -257,17 +275,34 @@ func (b *run) settleOldest() {
 	g := b.open[0]
 	b.open[0] = nil
 	b.open = b.open[1:]
+	b.records -= len(g.items)
 	b.h.settleGroup(&b.x.ctx, b.rt, g, batch)
 	for i := range g.items {
 		it := &g.items[i]
 		b.rep.note(it.index, it.rec.ID, it.v)
 	}
+	b.x.release(g.bytes)
+	g.bytes = 0
+	b.chargeLists()
 	if g.pinned() {
 		b.pinned = true
 		return
 	}
 	b.h.buffers.put(g.buf)
 	b.h.groups.put(g)
+}
+
+// chargeLists charges the answer's lists, and the copy that will be sent, to the body budget.
+// Where they do not fit, they end, as where they are long.
+func (b *run) chargeLists() {
+	n := 2 * (cap(b.rep.errors) + cap(b.rep.results))
+	if n > b.listed && n > uncountedLists {
+		if !b.x.charge(int64(n - b.listed)) {
+			b.rep.room, b.rep.roomAll = 0, 0
+			return
+		}
+		b.listed = n
+	}
 }
 
 // mediaType is the request's media type without parameters; empty = none or unreadable.

@@ -90,14 +90,7 @@ func (b *builder) outgrow() *Error {
 	if len(b.text) > b.maxText {
 		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload is more than %d bytes as JSON", b.maxText)}
 	}
-	nodes, text := b.roomNodes, b.roomText
-	if len(b.nodes)+len(b.stack) >= nodes {
-		nodes = min(b.maxNodes, outgrows*nodes)
-	}
-	if len(b.text) > text {
-		text = min(b.maxText, outgrows*len(b.text))
-	}
-	return b.fit(nodes, text)
+	return b.fit(min(b.maxNodes, outgrows*(len(b.nodes)+len(b.stack))), min(b.maxText, outgrows*len(b.text)))
 }
 
 // fits makes room for a string that may have n bytes of JSON.
@@ -108,7 +101,7 @@ func (b *builder) fits(n int) *Error {
 	if n > b.maxText {
 		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload is more than %d bytes as JSON", b.maxText)}
 	}
-	return b.fit(b.roomNodes, n)
+	return b.fit(min(b.maxNodes, outgrows*(len(b.nodes)+len(b.stack))), n)
 }
 
 // letGo gives large memory back.

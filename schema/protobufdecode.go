@@ -44,7 +44,8 @@ func (d *protobufDecoder) fit(size int) *Error {
 			return err
 		}
 	}
-	return d.b.fit(min(d.b.maxNodes, d.values+d.messages), size+size/2)
+	// A guess at the names and the lists that are empty.
+	return d.b.fit(min(d.b.maxNodes, d.values+4*d.messages), min(d.b.maxText, size+size/2+4*d.values+32*d.messages))
 }
 
 // countAny takes in n bytes of an Any.
