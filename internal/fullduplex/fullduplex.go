@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"syscall"
 )
 
@@ -21,17 +22,26 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conn{c}, nil
+	return &conn{Conn: c, closed: make(chan struct{})}, nil
 }
 
-// conn throws away what the peer does not take. That the connection is broken is for Read to
-// say, after what was sent before.
-type conn struct{ net.Conn }
+// conn is silent about a peer that takes nothing any more until it is closed here: that the
+// connection is broken is for Read to say, after what was sent before.
+type conn struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
 
-func (c conn) Write(p []byte) (int, error) {
+func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
-		return len(p), nil
+		<-c.closed
 	}
 	return n, err
+}
+
+func (c *conn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
 }
