@@ -42,11 +42,12 @@ export async function startBrowser() {
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     headless: true,
+    timeout: 300_000, // of the start
     viewport: { width: 1360, height: 900 },
     args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
       "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
-  context.setDefaultTimeout(60_000); // a busy machine takes its time
+  context.setDefaultTimeout(180_000); // a busy machine takes its time
   return {
     context,
     async stop() {

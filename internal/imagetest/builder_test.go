@@ -30,7 +30,7 @@ func newBuilder(t *testing.T) *builder {
 		b.cache(name, goEnv(t, dir))
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), clearUp)
 		defer cancel()
 		if _, err := b.try(ctx, "rm", "--all"); err != nil { // and with them what is mounted
 			t.Error(err)
@@ -65,14 +65,17 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// run runs buildah and returns what it printed on stdout. It ends a minute before the
-// test's deadline, so that the test can still clear up.
+// clearUp is the time that is left for what a test made, a hundred times what it takes.
+const clearUp = 100 * time.Second
+
+// run runs buildah and returns what it printed on stdout. It ends before the test's
+// deadline, so that the test can still clear up.
 func (b *builder) run(args ...string) string {
 	b.t.Helper()
 	ctx := context.Background()
 	if deadline, bounded := b.t.Deadline(); bounded {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Minute))
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-clearUp-20*time.Second))
 		defer cancel()
 	}
 	out, err := b.try(ctx, args...)
