@@ -11,13 +11,20 @@ import (
 func nearest(name string, known map[string]bool) string {
 	short := func(name string) string { return strings.TrimPrefix(name, prefix+"_") }
 	best, fewest := "", len(short(name))/3+1
+	var longer []string // the end of the name was left out
 	for _, candidate := range sortedKeys(known) {
 		if strings.HasSuffix(candidate, "_"+short(name)) {
 			return candidate // the group's name was left out
 		}
+		if strings.HasPrefix(short(candidate), short(name)+"_") {
+			longer = append(longer, candidate)
+		}
 		if n := edits(short(name), short(candidate)); n < fewest {
 			best, fewest = candidate, n
 		}
+	}
+	if best == "" && len(longer) == 1 {
+		return longer[0]
 	}
 	return best
 }

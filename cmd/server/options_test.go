@@ -569,6 +569,9 @@ func TestUnknownNames(t *testing.T) {
 		{"PUSHSINK_SOURCE_MAX_ROWS_PER_FETCH", ""},
 		{"PUSHSINK_X", ""},
 		{"PUSHSINK_POOL_SIZE", "PUSHSINK_BIGTABLE_POOL_SIZE"},
+		{"PUSHSINK_BIGTABLE_POOL", "PUSHSINK_BIGTABLE_POOL_SIZE"},
+		{"PUSHSINK_ROUTES", "PUSHSINK_ROUTES_FILE"},
+		{"PUSHSINK_BIGTABLE_RECOVERY", ""}, // three of them
 	} {
 		_, err := load(with(outside, c.name+"=1"))
 		want := fmt.Sprintf("%s: no such option", c.name)
