@@ -68,7 +68,10 @@ var attacks = []attack{
 	{"chunk extensions", 8, 20, chunks("1;x=" + strings.Repeat("y", 4000) + "\r\nz\r\n"), []string{"400", closed}},
 	{"chunks of one byte", 4, 4, chunks("1\r\n \r\n"), []string{"400", closed}},
 	{"smuggling shapes", 8, 100, smuggledShape, []string{"400", "501", "422", closed}},
+	// Over HTTP/2 a try waits a second after what it sends, so that at most four begin in one:
+	// 2,000 requests taken back, 20,000 pings or settings, 40,000 other frames in a second.
 	{"rapid resets", 4, 6, overH2(resets), []string{closed}},
+	{"provoked resets", 4, 6, overH2(provokedResets), []string{closed}},
 	{"pings", 4, 4, overH2(pings), []string{closed}},
 	{"settings", 4, 4, overH2(settings), []string{closed}},
 	{"window updates", 4, 5, overH2(windowUpdates), []string{closed}},

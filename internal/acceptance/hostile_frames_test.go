@@ -1,10 +1,11 @@
 package acceptance
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
-	"net"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // frames is an HTTP/2 connection that says what it likes.
 type frames struct {
 	*http2.Framer
-	conn    net.Conn
+	out     *bufio.Writer
 	encoder *hpack.Encoder
 	block   bytes.Buffer
 	next    uint32 // stream
@@ -30,20 +31,23 @@ func overH2(flood func(f *frames) error) func(context.Context, *victim) string {
 			return stillOpenOr(ctx, err)
 		}
 		defer c.Close()
-		f := &frames{conn: c, Framer: http2.NewFramer(c, c), next: 1}
+		// Some at a time, as they come over a network: a system call for each frame would cost
+		// this machine about as much as the server.
+		out := bufio.NewWriterSize(c, 16<<10)
+		f := &frames{out: out, Framer: http2.NewFramer(out, c), next: 1}
 		f.encoder = hpack.NewEncoder(&f.block)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			_, _ = io.Copy(io.Discard, c)
 		}()
-		if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
+		if _, err := io.WriteString(out, http2.ClientPreface); err != nil {
 			return stillOpenOr(ctx, err)
 		}
 		if err := f.WriteSettings(); err != nil {
 			return closed
 		}
-		err = flood(f)
+		err = errors.Join(flood(f), out.Flush())
 		if ctx.Err() != nil {
 			return stillOpen
 		}
@@ -81,6 +85,21 @@ func resets(f *frames) error {
 			return err
 		}
 		if err := f.WriteRSTStream(stream, http2.ErrCodeCancel); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// provokedResets opens streams and makes the server take each back: a window must not grow by
+// nothing (RFC 9113, 6.9).
+func provokedResets(f *frames) error {
+	for range 500 {
+		stream, err := f.headers(false)
+		if err != nil {
+			return err
+		}
+		if err := f.WriteRawFrame(http2.FrameWindowUpdate, 0, stream, make([]byte, 4)); err != nil {
 			return err
 		}
 	}
@@ -153,7 +172,11 @@ func openStreams(f *frames) error {
 		if _, err := f.headers(false); err != nil {
 			return err
 		}
-		if n%100 == 99 { // all at once is what 1,500 callers cost, whoever they are
+		if n%100 == 99 {
+			if err := f.out.Flush(); err != nil {
+				return err
+			}
+			// All at once is what 1,500 callers cost, whoever they are.
 			<-time.After(20 * time.Millisecond)
 		}
 	}
