@@ -349,7 +349,8 @@ func toTimestamp(v *schema.Value) (value, *fault) {
 }
 
 // parseTime reads RFC 3339 with an upper-case T, and Z or an offset. The library's parser
-// also takes a comma for the point and an hour of one digit, which nothing else does.
+// also takes a comma for the point, an hour of one digit and an offset of a day, which nothing
+// else does.
 func parseTime(text string) (time.Time, *fault) {
 	const shape = "2006-01-02T15:04:05"
 	if len(text) < len(shape)+1 || strings.IndexByte(text, 'T') != 10 || text[13] != ':' || text[16] != ':' {
@@ -369,7 +370,7 @@ func parseTime(text string) (time.Time, *fault) {
 		}
 		rest = frac[n:]
 	}
-	if rest != "Z" && (len(rest) != 6 || rest[0] != '+' && rest[0] != '-') {
+	if rest != "Z" && (len(rest) != 6 || rest[0] != '+' && rest[0] != '-' || rest[1:3] > "23" || rest[4] > '5') {
 		return time.Time{}, noTimestamp()
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)

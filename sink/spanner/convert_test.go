@@ -174,6 +174,9 @@ func TestConvert(t *testing.T) {
 		{name: "time into DATE, coerced", typ: "DATE", expr: "timestamp(data.v)", json: `"2024-02-29T23:00:00-02:00"`, coerce: true, want: `"2024-03-01"`},
 
 		{name: "SPVAL-10 offset", typ: "TIMESTAMP", json: `"2024-01-01T00:00:00+02:00"`, want: `"2023-12-31T22:00:00Z"`},
+		{name: "the largest offset", typ: "TIMESTAMP", json: `"2024-01-01T00:00:00-23:59"`, want: `"2024-01-01T23:59:00Z"`},
+		{name: "an offset of a day", typ: "TIMESTAMP", json: `"2024-01-01T00:00:00+24:00"`, code: schema.TypeMismatch},
+		{name: "an offset of 60 minutes", typ: "TIMESTAMP", json: `"2024-01-01T00:00:00+01:60"`, code: schema.TypeMismatch},
 		{name: "SPVAL-10 Z", typ: "TIMESTAMP", json: `"2024-01-01T00:00:00Z"`, want: `"2024-01-01T00:00:00Z"`},
 		{name: "SPVAL-10 no zone", typ: "TIMESTAMP", json: `"2024-01-01T00:00:00"`, code: schema.TypeMismatch},
 		{name: "SPVAL-10 lower case", typ: "TIMESTAMP", json: `"2024-01-01t00:00:00z"`, code: schema.TypeMismatch},
