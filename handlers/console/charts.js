@@ -7,9 +7,10 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 const sync = () => uPlot.sync("console");
 
 export class Chart {
-  // series: [{label, tone}], tone being the name of a colour, all but the first drawn only
-  // where they are not at rest (quiet). format turns a figure into text, steps are the
-  // distances that the lines of the scale may have.
+  // series: [{label, tone, title}], tone being the name of a colour, title what a label that
+  // was cut is in full. All but the first are drawn only where they are not at rest (quiet).
+  // format turns a figure into text, steps are the distances that the lines of the scale may
+  // have.
   constructor({ id, title, note, series, format, steps, quiet = false }) {
     Object.assign(this, { id, title, note, series, format, steps, quiet });
     this.data = [[], ...series.map(() => [])];
@@ -33,7 +34,7 @@ export class Chart {
     this.data = [this.data[0], ...series.map((_, i) => this.data[i + 1] ?? this.data[0].map(() => null))];
     this.keys = series.map((s) => {
       const figure = el("b", { text: "–" });
-      return { figure, item: el("li", {}, el("i", { "data-tone": s.tone, "aria-hidden": "true" }), el("span", { text: s.label, title: s.label }), figure) };
+      return { figure, item: el("li", {}, el("i", { "data-tone": s.tone, "aria-hidden": "true" }), el("span", { text: s.label, title: s.title }), figure) };
     });
     this.legend.replaceChildren(...this.keys.map((k) => k.item));
     this.draw();
@@ -102,7 +103,7 @@ export class Chart {
       setText(k.figure, this.format(v));
       k.item.toggleAttribute("data-idle", !v);
     });
-    const said = this.series.map((s, i) => s.label + " " + this.format(this.at(i, last))).join(", ");
+    const said = this.series.map((s, i) => (s.title ?? s.label) + " " + this.format(this.at(i, last))).join(", ");
     this.box.setAttribute("aria-label", this.title + ": " + said);
   }
 

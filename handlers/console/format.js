@@ -3,6 +3,10 @@
 const none = "–";
 const plain = new Intl.NumberFormat("en");
 
+// cut takes out the middle of a long name: names of a kind begin alike and end in what tells
+// them apart.
+export const cut = (name) => (name.length > 20 ? name.slice(0, 8) + "…" + name.slice(-11) : name);
+
 export const count = (n) => (n === null || n === undefined ? none : plain.format(n));
 
 const digits = (v) => (v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2)).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");

@@ -1,7 +1,7 @@
 // The Live view: what moved between two answers.
 import { byId, el, setText } from "./dom.js";
 import { Chart } from "./charts.js";
-import { bytes, count, micros, number, rate, span } from "./format.js";
+import { bytes, count, cut, micros, number, rate, span } from "./format.js";
 import { History, quantile, since } from "./stats.js";
 
 const look = 10_000; // milliseconds that a percentile looks back
@@ -72,7 +72,7 @@ export class Live {
     const key = names.join("\n");
     if (key === this.routeKey) return;
     this.routeKey = key;
-    this.charts.streak.setSeries(names.map((label, i) => ({ label, tone: tones[i] })));
+    this.charts.streak.setSeries(names.map((name, i) => ({ label: cut(name), title: name, tone: tones[i] })));
   }
 
   step(live, routes) {

@@ -6,9 +6,15 @@ const files = new URL("../../handlers/console/", import.meta.url);
 const load = (name) => import(new URL(name, files));
 const { History, quantile, since } = await load("stats.js");
 const { charOfByte, find, get, parse } = await load("jsontext.js");
-const { bytes, micros, number, span } = await load("format.js");
+const { bytes, cut, micros, number, span } = await load("format.js");
 const { compose, fromBase64, headersOf, payloadOf } = await load("envelopes.js");
 const { sample, spoil } = await load("sample.js");
+
+test("a long name keeps its two ends", () => {
+  assert.equal(cut("telemetry"), "telemetry");
+  assert.equal(cut("x".repeat(20)), "x".repeat(20));
+  assert.equal(cut("pumps-of-the-plant-number-3"), "pumps-of…nt-number-3");
+});
 
 test("what moved is the difference, bucket by bucket", () => {
   assert.deepEqual(since([[1, 2, 5], [4, 5, 1]], [[1, 2, 7], [2, 3, 1], [4, 5, 1]]), [[1, 2, 2], [2, 3, 1]]);
