@@ -189,7 +189,7 @@ func (b *binaries) start(ctx context.Context, name string, s *scenario, backend 
 	if packages[name] == packages[benthos] { // its own paths are the input's
 		ready = "http://" + x.probe + "/health/ready"
 	}
-	if x.ready, err = x.AwaitReady(ready, 30*time.Second, time.Millisecond); err != nil {
+	if x.ready, err = x.AwaitReady(ready, time.Minute, time.Millisecond); err != nil {
 		x.Stop()
 		return nil, err
 	}

@@ -179,7 +179,7 @@ func (b *binaries) backend(ctx context.Context, latency time.Duration) (*store, 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := t.AwaitReady(t.counters, 10*time.Second, time.Millisecond); err != nil {
+	if _, err := t.AwaitReady(t.counters, time.Minute, time.Millisecond); err != nil {
 		t.Stop()
 		return nil, err
 	}

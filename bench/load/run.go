@@ -27,6 +27,8 @@ type Options struct {
 	Seq int64
 	// Patience is how long after the window an answer is waited for; 0 = 15 s.
 	Patience time.Duration
+
+	connected func() // called between the connections and the first request; nil = nothing
 }
 
 // Run is load that is being made.
@@ -94,6 +96,9 @@ func Start(o Options) (*Run, error) {
 	l, err := newLoop(r)
 	if err != nil {
 		return nil, err
+	}
+	if o.connected != nil {
+		o.connected()
 	}
 	go func() {
 		defer close(r.done)

@@ -3,6 +3,7 @@ package null
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -98,7 +99,8 @@ func TestSpannerClientIsAnsweredAndCounted(t *testing.T) {
 	}
 }
 
-// An answer is never early, however many wait, and not late in the middle.
+// An answer is never early, however many wait, and not late in the middle: a pacer that let
+// them wait one after the other would be, in every round, a machine that stands still is in some.
 func TestLatency(t *testing.T) {
 	const latency, calls = 20 * time.Millisecond, 200
 	_, addr := serve(t, Options{Latency: latency})
@@ -111,22 +113,29 @@ func TestLatency(t *testing.T) {
 	if _, err := stub.MutateRow(t.Context(), &bigtablepb.MutateRowRequest{}); err != nil { // connects
 		t.Fatal(err)
 	}
-	took := make([]time.Duration, calls)
-	var all sync.WaitGroup
-	for i := range calls {
-		all.Go(func() {
-			began := time.Now()
-			if _, err := stub.MutateRow(context.Background(), &bigtablepb.MutateRowRequest{}); err != nil {
-				t.Error(err)
-			}
-			took[i] = time.Since(began)
-		})
+	best := time.Duration(math.MaxInt64)
+	for range 50 {
+		took := make([]time.Duration, calls)
+		var all sync.WaitGroup
+		for i := range calls {
+			all.Go(func() {
+				began := time.Now()
+				if _, err := stub.MutateRow(context.Background(), &bigtablepb.MutateRowRequest{}); err != nil {
+					t.Error(err)
+				}
+				took[i] = time.Since(began)
+			})
+		}
+		all.Wait()
+		slices.Sort(took)
+		if took[0] < latency {
+			t.Fatalf("an answer after %v, want %v", took[0], latency)
+		}
+		if best = min(best, took[calls/2]); best <= 10*latency {
+			return
+		}
 	}
-	all.Wait()
-	slices.Sort(took)
-	if took[0] < latency || took[calls/2] > 10*latency {
-		t.Errorf("answers after %v at least and %v in the middle, want %v", took[0], took[calls/2], latency)
-	}
+	t.Errorf("answers after %v in the middle of the best round, want %v", best, latency)
 }
 
 func TestRefusals(t *testing.T) {
