@@ -165,7 +165,7 @@ func TestStress(t *testing.T) {
 // backTo waits until no more goroutines are left than there were.
 func backTo(t *testing.T, before int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+	for deadline := time.Now().Add(2 * time.Minute); runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			buf := make([]byte, 1<<16)
 			t.Fatalf("%d goroutines are left of %d\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])

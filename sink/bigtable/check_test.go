@@ -110,7 +110,7 @@ func TestCheckBackendDown(t *testing.T) {
 	adminpb.RegisterBigtableTableAdminServer(srv, s)
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(srv.Stop)
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute)
 	for len(got) > 0 && time.Now().Before(deadline) {
 		got = b.Check(t.Context())
 	}

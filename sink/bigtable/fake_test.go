@@ -282,7 +282,7 @@ func (b *bench) entries(route int, ms ...*schema.Mutation) []sink.Entry {
 
 func (b *bench) write(es ...sink.Entry) []sink.Outcome {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), 3*time.Minute)
 	defer cancel()
 	outs := b.Write(ctx, es[0].Dest, es)
 	if len(outs) != len(es) {

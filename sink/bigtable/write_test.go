@@ -189,18 +189,21 @@ func TestWriteStalledStream(t *testing.T) {
 			return st.Context().Err()
 		}}
 	}
-	b := opened(t, stall(1), routeOf("r", nil))
-	es := b.entries(0, row("a"), row("b"))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // ten times what the first answer takes on a busy machine
-	defer cancel()
-	if got := kinds(b.Write(ctx, es[0].Dest, es)); got != "applied transient" {
-		t.Errorf("stalled: %s", got)
-	}
-	b = opened(t, stall(2), routeOf("r", nil))
-	es = b.entries(0, row("a"), row("b"))
-	if got := kinds(b.Write(t.Context(), es[0].Dest, es)); got != "applied applied" {
-		t.Errorf("answered in full: %s", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := opened(t, stall(1), routeOf("r", nil))
+		es := b.entries(0, row("a"), row("b"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if got := kinds(b.Write(ctx, es[0].Dest, es)); got != "applied transient" {
+			t.Errorf("stalled: %s", got)
+		}
+		b = opened(t, stall(2), routeOf("r", nil))
+		es = b.entries(0, row("a"), row("b"))
+		start := time.Now()
+		if got := kinds(b.Write(t.Context(), es[0].Dest, es)); got != "applied applied" || time.Since(start) != 0 {
+			t.Errorf("answered in full: %s after %v", got, time.Since(start))
+		}
+	})
 }
 
 func TestWriteWithoutClient(t *testing.T) {

@@ -108,6 +108,10 @@ func (s *service) batches() []string {
 	return out
 }
 
+// patient is for tests over real connections, where the machine or the service may stand
+// still for seconds and no attempt ends for it.
+func patient(o *sink.Options) { o.AttemptTimeout, o.AdmissionTimeout = 3*time.Minute, 3*time.Minute }
+
 // one makes a lane send one request at a time.
 func one(o *sink.Options) { o.MaxInFlightRequestsDest, o.MaxTimeInBuffer = 1, 5*time.Second }
 
@@ -423,7 +427,7 @@ func TestWriterFailedPreconditionOfARecord(t *testing.T) {
 func TestWriterBTVAL06TwoOf60000(t *testing.T) {
 	s := &service{}
 	p := newPipeline(newBench(t, testConfig(serve(t, s)), routeOf("r", nil)), func(o *sink.Options) {
-		o.AttemptTimeout = time.Minute // 60,000 mutations take longer than usual under the race detector
+		patient(o) // 60,000 mutations take longer than usual under the race detector
 	})
 	ops := make([]schema.Op, 60_000)
 	for i := range ops {
@@ -440,7 +444,7 @@ func TestWriterBTVAL07RequestsBelowTheByteBound(t *testing.T) {
 	p := newPipeline(newBench(t, testConfig(serve(t, s)), routeOf("r", nil)), func(o *sink.Options) {
 		// A slow machine must not make the lane look down: half of this is its share then.
 		o.MaxInFlightRequestsDest, o.MaxInFlightBytes = 1, 256<<20
-		o.AttemptTimeout = time.Minute // 20 MiB take longer than usual under the race detector
+		patient(o) // 20 MiB take longer than usual under the race detector
 	})
 	var es []sink.Entry
 	value := strings.Repeat("v", 1<<20)
@@ -472,13 +476,13 @@ func TestWriterStrictServiceUnknownFamily(t *testing.T) {
 	cfg := testConfig(nil)
 	cfg.Endpoint = srv.Addr()
 	p := newPipeline(newBench(t, cfg, routeOf("good", nil),
-		routeOf("bad", func(b *schema.BigtableTarget) { b.Used = []string{"nofam"} })), one)
+		routeOf("bad", func(b *schema.BigtableTarget) { b.Used = []string{"nofam"} })), func(o *sink.Options) { one(o); patient(o) })
 	es := []sink.Entry{p.entry(0, row("first"))}
 	for i := range 20 {
 		es = append(es, p.entry(0, row(fmt.Sprintf("g%02d", i))))
 	}
 	es = append(es, p.entry(1, row("bad", set("nofam", "q", "v"))))
-	outs := p.send(20*time.Second, es...)
+	outs := p.send(3*time.Minute, es...)
 	for i, o := range outs[:21] {
 		if o.Kind != sink.Applied {
 			t.Errorf("entry %d: %v", i, o.Err)
@@ -524,7 +528,7 @@ func TestCONN06ManyInstances(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 				defer cancel()
 				for {
 					out := w.Write(ctx, []sink.Entry{e})[0]
@@ -558,7 +562,7 @@ func TestCONN06ManyInstances(t *testing.T) {
 	if h := w.Health(); quiet[0] > before[0] || quiet[1] > before[1] || h.OpenInstances != 0 || h.Lanes != 0 {
 		t.Errorf("when idle: goroutines and files %v, before %v; %d clients, %d lanes", quiet, before, h.OpenInstances, h.Lanes)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	if err := w.Close(ctx); err != nil {
 		t.Error(err)

@@ -65,6 +65,10 @@ type suite struct {
 	route *sink.Route
 }
 
+// patience bounds every wait for what has to come: the service, or this process, may stand
+// still for seconds, and no figure depends on it.
+const patience = 5 * time.Minute
+
 // Run has every backend that maker makes pass the acceptance suite. maker is called once
 // for each test and cleans up with t.Cleanup.
 func Run(t *testing.T, maker func(t *testing.T) Subject) {
@@ -76,6 +80,7 @@ func Run(t *testing.T, maker func(t *testing.T) Subject) {
 		{"a key's last write wins", (*suite).order},
 		{"a bad record fails alone", (*suite).poison},
 		{"failures of the service", (*suite).failures},
+		{"a service that stalls", (*suite).stalls},
 		{"permission denied", (*suite).denied},
 		{"a missing destination is made once", (*suite).missing},
 		{"what is acknowledged is stored", (*suite).acknowledged},
@@ -85,16 +90,19 @@ func Run(t *testing.T, maker func(t *testing.T) Subject) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &suite{Subject: maker(t), t: t, route: &sink.Route{Name: "accept"}}
 			o := s.Options
-			o.AttemptTimeout = 500 * time.Millisecond
+			o.AttemptTimeout = patience
+			if tt.name == "a service that stalls" {
+				o.AttemptTimeout = 500 * time.Millisecond
+			}
 			o.Retry = sink.Backoff{Initial: time.Millisecond, Max: 20 * time.Millisecond}
-			o.Recovery = sink.Backoff{Initial: 5 * time.Millisecond, Max: 100 * time.Millisecond, MaxAttempts: 20}
-			o.AdmissionTimeout = 20 * time.Second
+			o.Recovery = sink.Backoff{Initial: 5 * time.Millisecond, Max: 100 * time.Millisecond, MaxAttempts: 1000}
+			o.AdmissionTimeout, o.TrialInterval = patience, patience
 			var err error
 			if s.w, err = sink.New(s.Backend, o); err != nil {
 				t.Fatal(err)
 			}
 			tt.run(s)
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			if err := s.w.Close(ctx); err != nil {
 				t.Error(err)
@@ -104,7 +112,7 @@ func Run(t *testing.T, maker func(t *testing.T) Subject) {
 }
 
 func (s *suite) write(es ...sink.Entry) []sink.Outcome {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return s.w.Write(ctx, es)
 }
@@ -148,7 +156,7 @@ func (s *suite) roundTrip() {
 func (s *suite) order() {
 	const times = 200
 	tickets := make([]*sink.Ticket, 0, times)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for i := range times {
 		id := fmt.Sprintf("v%03d", i)
@@ -211,10 +219,17 @@ func (s *suite) calls() int {
 }
 
 func (s *suite) failures() {
+	s.afterEach(CallUnavailable, AppliedUnavailable, HalfAnswered, StatusLeftOut)
+}
+
+func (s *suite) stalls() { s.afterEach(Stalled) }
+
+// afterEach wants everything written after the service failed once in each way.
+func (s *suite) afterEach(fs ...Failure) {
 	if s.Fail == nil {
 		s.t.Skip("the subject can't fail")
 	}
-	for _, f := range []Failure{CallUnavailable, AppliedUnavailable, HalfAnswered, StatusLeftOut, Stalled} {
+	for _, f := range fs {
 		for _, n := range []int{1, 2, 10} {
 			s.t.Run(fmt.Sprintf("%v, %d entries", f, n), func(t *testing.T) {
 				if !s.Fail(f, 1) {
@@ -338,7 +353,7 @@ func (s *suite) nothingLeft() {
 	es := s.entries("left", 50)
 	es = slices.Insert(es, 10, s.Entry(s.route, "bad", "bad", "v", true))
 	s.write(es...)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := s.w.Close(ctx); err != nil {
 		s.t.Fatal(err)
@@ -346,7 +361,7 @@ func (s *suite) nothingLeft() {
 	if h := s.w.Health(); h.InFlightEntries != 0 || h.InFlightBytes != 0 || h.OpenRequests != 0 || h.OpenInstances != 0 {
 		s.t.Errorf("left: %+v", h)
 	}
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}

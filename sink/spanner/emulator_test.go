@@ -54,8 +54,9 @@ func live(t *testing.T, e *emulator.SpannerEmulator, path, file string, change f
 		h.routes[r.Name], h.source[r.Name] = rt, r
 	}
 	h.opts = cfg.Options(DefaultOptions())
-	h.opts.Retry = sink.Backoff{Initial: 2 * time.Millisecond, Max: 10 * time.Millisecond, MaxAttempts: 200}
+	h.opts.Retry = sink.Backoff{Initial: 2 * time.Millisecond, Max: 10 * time.Millisecond, MaxAttempts: 10_000}
 	h.opts.Recovery = h.opts.Retry
+	h.opts.AttemptTimeout, h.opts.AdmissionTimeout = 3*time.Minute, 3*time.Minute
 	return h
 }
 
@@ -63,7 +64,8 @@ func live(t *testing.T, e *emulator.SpannerEmulator, path, file string, change f
 func (h *harness) mustCheck() *harness {
 	h.t.Helper()
 	problems := h.sink.Check(h.t.Context())
-	for range 3 { // as readiness does where it is not final: other tests may keep the emulator busy
+	// As readiness does where it is not final: a machine that is busy may keep the emulator so.
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); {
 		if len(problems) == 0 || slices.ContainsFunc(problems, func(p Problem) bool { return p.Final }) {
 			break
 		}
@@ -391,7 +393,7 @@ func TestDedupOnTheEmulator(t *testing.T) {
 								t.Error(err)
 								return
 							}
-							ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+							ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 							if o := w.Write(ctx, []sink.Entry{entry})[0]; !o.Acknowledges() {
 								t.Errorf("message %d: %v %v", i, o.Kind, o.Err)
 							}

@@ -352,7 +352,7 @@ func (h *harness) open() *harness {
 // write is one attempt, without the writer.
 func (h *harness) write(es ...sink.Entry) []sink.Outcome {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(h.t.Context(), 3*time.Minute)
 	defer cancel()
 	return h.sink.Write(ctx, sink.Dest{Instance: testDatabase}, es)
 }
@@ -365,7 +365,7 @@ func (h *harness) writer() *sink.Writer {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		if err := w.Close(ctx); err != nil {
 			h.t.Errorf("close the writer: %v", err)

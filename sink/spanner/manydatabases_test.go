@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	sppb "cloud.google.com/go/spanner/apiv1/spannerpb"
 	"google.golang.org/grpc"
@@ -74,7 +73,6 @@ func TestEMU03ManyDatabasesAtOnce(t *testing.T) {
 		d.schema.known.Store(known) // reading it so often is not what is tested
 	}
 	h.opts.MaxActiveInstances = databases
-	h.opts.AdmissionTimeout = time.Minute
 	w := h.writer()
 
 	id := func(i, row int) string { return fmt.Sprintf("%d-%d", i, row) }

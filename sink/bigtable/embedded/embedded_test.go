@@ -125,7 +125,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		conn.Close()
 		s.Close()
 	}
-	for i := 0; runtime.NumGoroutine() > before && i < 500; i++ {
+	for i := 0; runtime.NumGoroutine() > before && i < 3000; i++ {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if n := runtime.NumGoroutine(); n > before {
