@@ -21,6 +21,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pushsink/pushsink/auth"
+	"github.com/pushsink/pushsink/internal/fullduplex"
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
 )
@@ -298,6 +299,9 @@ type fixture struct {
 
 func offline(f *fixture) { f.offline = true }
 
+// patience is the least of a fixture's times outside bubbles.
+const patience = 3 * time.Minute
+
 func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, mapper: &fakeMapper{}, writer: &fakeWriter{}, letters: &fakeLetters{}, logs: new(bytes.Buffer),
@@ -309,6 +313,11 @@ func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 	for _, c := range change {
 		c(f)
 	}
+	if !f.offline { // over real connections, on a machine that may stand still for seconds
+		l := &f.config.Limits
+		l.ReadHeaderTimeout, l.ReadBodyTimeout = max(l.ReadHeaderTimeout, patience), max(l.ReadBodyTimeout, patience)
+		l.RequestTimeout, l.BatchTimeout = max(l.RequestTimeout, patience), max(l.BatchTimeout, patience)
+	}
 	f.api = newAPI(f.config)
 	f.api.buffers.scribble = true
 	f.handler = heldTo(t, f.api.handler(f.config.Auth))
@@ -319,7 +328,7 @@ func newFixture(t testing.TB, change ...func(*fixture)) *fixture {
 		f.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 		f.server.Start()
 		t.Cleanup(f.server.Close)
-		f.client = &http.Client{Transport: &http.Transport{DisableCompression: true}}
+		f.client = &http.Client{Transport: &http.Transport{DialContext: fullduplex.Dial, DisableCompression: true}}
 		t.Cleanup(f.client.CloseIdleConnections)
 	}
 	t.Cleanup(func() {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pushsink/pushsink/internal/fullduplex"
 	"github.com/pushsink/pushsink/schema"
 	"github.com/pushsink/pushsink/sink"
 	"github.com/pushsink/pushsink/sink/sinktest"
@@ -328,15 +329,13 @@ func TestWR13MemoryIsBounded(t *testing.T) {
 	block := make(chan struct{})
 	b.Inject(sinktest.Stall(block))
 	const record, inFlight, bodies = 512 << 10, 4 << 20, 4 << 20
-	f := newFixture(t, real(t, schema.Fail, b, func(o *sink.Options) { o.MaxInFlightBytes = inFlight; o.AttemptTimeout = time.Minute }), func(f *fixture) {
+	f := newFixture(t, real(t, schema.Fail, b, func(o *sink.Options) { o.MaxInFlightBytes = inFlight; o.AttemptTimeout = patience }), func(f *fixture) {
 		f.config.Limits.BodyBytesInFlight, f.config.Limits.MaxBodyBytes = bodies, bodies
-		// The machine may be slow; that is not what is tested.
-		f.config.Limits.RequestTimeout, f.config.Limits.ReadHeaderTimeout = time.Minute, time.Minute
 	})
 	f.api.buffers.scribble = false
 	payload := wrap(`{"id":"a","v":"`+strings.Repeat("x", record)+`"}`, "m")
 	answers := make(chan int, 300)
-	tr := &http.Transport{}
+	tr := &http.Transport{DialContext: fullduplex.Dial}
 	defer tr.CloseIdleConnections()
 	var refused int
 	grown := heapPeak(t, func() {

@@ -119,12 +119,9 @@ func TestExpressionTooCostly(t *testing.T) {
 	if _, err := one.Mapping.Apply(jsonRecord(list(10))); err != nil {
 		t.Error(err)
 	}
-	start := time.Now()
-	_, err := one.Mapping.Apply(jsonRecord(list(200)))
+	// It ends at the bound: all that is asked for would take days.
+	_, err := one.Mapping.Apply(jsonRecord(list(10_000)))
 	wantCode(t, err, ExpressionTooCostly, "1000000")
-	if d := time.Since(start); d > 10*time.Second {
-		t.Errorf("refusing it took %s", d)
-	}
 
 	// Cheap expressions add up over the items of a record.
 	many := compileOne(t, `bigtable: {table: t, rowKey: k, set: [{family: m, each: data, column: "{index}", value: "value + 1", as: int64}]}`)
