@@ -23,6 +23,9 @@ func newDecoding(max int64) decoding { return decoding{max, semaphore.NewWeighte
 
 var _ schema.Memory = (*exchange)(nil)
 
+// Most is what there is.
+func (x *exchange) Most() int64 { return x.h.decoding.max }
+
 // Reserve waits for memory as a record waits for its admission to the writer.
 func (x *exchange) Reserve(n int64) *schema.Error {
 	x.decoded()

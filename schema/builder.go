@@ -73,13 +73,27 @@ func (b *builder) reset(size int) *Error {
 	return nil
 }
 
+// fitAbout makes room for what was built, and some times more.
+func (b *builder) fitAbout(nodes, text int) *Error {
+	var n, k int
+	for _, eighths := range outgrows {
+		n, k = min(b.maxNodes, nodes*eighths/8+unaskedValues), min(b.maxText, text*eighths/8+unaskedText)
+		if b.room.has(forBuilding, builtBytes(n, k)) {
+			break
+		}
+	}
+	return b.fit(n, k)
+}
+
+func builtBytes(nodes, text int) int64 { return valueBytes*int64(nodes) + textFactor*int64(text) }
+
 // fit makes room for so many values and so much text.
 func (b *builder) fit(nodes, text int) *Error {
 	b.roomNodes, b.roomText = max(b.roomNodes, nodes), max(b.roomText, text)
 	if b.room == nil {
 		return nil
 	}
-	return b.room.grow(forBuilding, valueBytes*int64(b.roomNodes)+textFactor*int64(b.roomText))
+	return b.room.grow(forBuilding, builtBytes(b.roomNodes, b.roomText))
 }
 
 // outgrow makes more room, after what the builder has was used up.
@@ -90,7 +104,7 @@ func (b *builder) outgrow() *Error {
 	if len(b.text) > b.maxText {
 		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload is more than %d bytes as JSON", b.maxText)}
 	}
-	return b.fit(min(b.maxNodes, outgrows*(len(b.nodes)+len(b.stack))), min(b.maxText, outgrows*len(b.text)))
+	return b.fitAbout(len(b.nodes)+len(b.stack), len(b.text))
 }
 
 // fits makes room for a string that may have n bytes of JSON.
@@ -101,7 +115,7 @@ func (b *builder) fits(n int) *Error {
 	if n > b.maxText {
 		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload is more than %d bytes as JSON", b.maxText)}
 	}
-	return b.fit(min(b.maxNodes, outgrows*(len(b.nodes)+len(b.stack))), n)
+	return b.fitAbout(len(b.nodes)+len(b.stack), n)
 }
 
 // letGo gives large memory back.

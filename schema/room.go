@@ -9,16 +9,18 @@ type Memory interface {
 	// record holds next to nothing meanwhile; an error refuses the record. The lender takes
 	// them back when the record's mutation is no longer used.
 	Reserve(n int64) *Error
+	// Most is what Reserve ever makes a record's.
+	Most() int64
 }
 
 // What decoding takes at most, in bytes, growing memory and what it grows from included. The
 // figures are measured: TestRoomCoversDecoding.
 const (
-	valueBytes   = 80  // a node, and its place on the stack before
+	valueBytes   = 72  // a node, and its place on the stack before
 	memberBytes  = 48  // its name in a set that finds duplicates, or in an index
 	nameBytes    = 160 // its name, where jsontext looks for duplicates
 	messageBytes = 512 // a protobuf message, or an entry of a map
-	fieldBytes   = 64  // a value in a protobuf message
+	fieldBytes   = 32  // a value in a protobuf message
 	textFactor   = 2   // a byte of JSON that the builder writes
 )
 
@@ -26,10 +28,11 @@ const (
 	// unaskedValues and unaskedText are what a payload becomes without asking for memory.
 	unaskedValues = 4096
 	unaskedText   = 64 << 10
-	// outgrows is how many times more than what it needs a decoder asks for that cannot tell
-	// how much it will need.
-	outgrows = 4
 )
+
+// outgrows are how many times, in eighths, of what it has a decoder asks for that cannot tell
+// how much it will need: the first that may ever be had.
+var outgrows = [...]int{32, 20, 14, 11, 9}
 
 // room is the memory that a record's payload is decoded in. Who outgrows what it asked for
 // lets go of everything and decodes from the beginning when it has more, so that no record
@@ -53,6 +56,19 @@ const (
 
 // errOutgrown: decode again, after room.again.
 var errOutgrown = &Error{Code: Internal, Detail: "the payload takes more memory than was asked for"}
+
+// has reports whether the record may ever have n bytes for one purpose, beside the others.
+func (r *room) has(p purpose, n int64) bool {
+	if r == nil || r.memory == nil {
+		return true
+	}
+	for other, asked := range r.asked {
+		if purpose(other) != p {
+			n += asked
+		}
+	}
+	return n <= r.memory.Most()
+}
 
 // grow makes n bytes the record's for one purpose.
 func (r *room) grow(p purpose, n int64) *Error {

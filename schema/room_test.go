@@ -18,6 +18,8 @@ type lender struct {
 	asked []int64
 }
 
+func (l *lender) Most() int64 { return l.most }
+
 func (l *lender) Reserve(n int64) *Error {
 	l.asked = append(l.asked, n)
 	if n > l.most {

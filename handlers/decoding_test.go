@@ -1,0 +1,154 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pushsink/pushsink/schema"
+)
+
+// lending is an exchange that may decode in part of what the process has.
+func lending(t *testing.T, h *api, timeout time.Duration) *exchange {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/", nil)
+	x := h.begin(&statusWriter{ResponseWriter: httptest.NewRecorder(), start: time.Now()}, r, timeout)
+	t.Cleanup(x.end)
+	return x
+}
+
+func code(err *schema.Error) schema.Code {
+	if err == nil {
+		return ""
+	}
+	return err.Code
+}
+
+// A record waits for memory as long as for its admission, then it is overloaded. One that can
+// never have as much is too large, at once. What was lent comes back, however the wait ended.
+func TestMemoryToDecodeIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &api{limits: DefaultLimits(), decoding: newDecoding(1000)}
+		first, second, third := lending(t, h, time.Minute), lending(t, h, time.Minute), lending(t, h, 100*time.Millisecond)
+		if err := first.Reserve(1001); code(err) != schema.TooLarge || !strings.Contains(err.Detail, "BODY_BYTES_IN_FLIGHT") {
+			t.Errorf("more than there is: %v", err)
+		}
+		if err := first.Reserve(600); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if err := second.Reserve(500); code(err) != schema.Overloaded || time.Since(start) != h.limits.AdmissionTimeout {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		start = time.Now()
+		if err := third.Reserve(500); code(err) != schema.Deadline || time.Since(start) > 100*time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		// What a record had goes back before it waits for more: two that each have half
+		// never wait for one another.
+		if err := first.Reserve(500); err != nil {
+			t.Fatal(err)
+		}
+		if err := second.Reserve(500); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []*exchange{first, second} {
+			go func() {
+				if err := x.Reserve(900); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Millisecond) // it decodes
+				x.decoded()
+			}()
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		if !h.decoding.free.TryAcquire(1000) {
+			t.Error("not all came back")
+		}
+	})
+}
+
+// hungry is a mapping that wants so much memory for each record.
+type hungry struct{ n int64 }
+
+func (m hungry) Apply(r *schema.Record) (schema.Mutation, error) {
+	if err := r.Memory.Reserve(m.n); err != nil {
+		return schema.Mutation{}, err
+	}
+	return schema.Mutation{Skip: schema.SkippedWhere}, nil
+}
+
+// A record without memory to be decoded in is answered as one that was not admitted, never as
+// one that was taken; where it can never have it, the route's policy takes it.
+func TestNoMemoryToDecode(t *testing.T) {
+	for _, c := range []struct {
+		name, path, media string
+		wants, taken      int64
+		status            int
+		code              string
+	}{
+		{"push", "push", "application/json", 1000, 1, 429, "overloaded"},
+		{"array", "records", "application/json", 1000, 1, 429, "overloaded"},
+		{"stream", "records", "application/x-ndjson", 1000, 1, 429, "overloaded"},
+		{"push that fits", "push", "application/json", 1000, 0, 204, ""},
+		{"push that never fits", "push", "application/json", 1 << 40, 0, 422, "too_large"},
+		{"stream that never fits", "records", "application/x-ndjson", 1 << 40, 0, 422, "too_large"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const most = 100_000
+			f := newFixture(t, offline, func(f *fixture) {
+				f.route.Mapper = hungry{c.wants}
+				f.config.Limits.BodyBytesInFlight, f.config.Limits.MaxBodyBytes = most, most
+				f.config.Limits.AdmissionTimeout = time.Millisecond
+			})
+			free := f.api.decoding.free
+			if c.taken > 0 && !free.TryAcquire(most-c.wants+c.taken) {
+				t.Fatal("no memory to begin with")
+			}
+			body := `{"id":"a"}`
+			if c.path == "push" {
+				body = `{"message":{"messageId":"1","data":"eyJpZCI6ImEifQ=="}}`
+			}
+			w := httptest.NewRecorder()
+			r := httptest.NewRequestWithContext(context.Background(), "POST", "/v1/routes/r/"+c.path, bytes.NewReader([]byte(body)))
+			r.Header.Set("Content-Type", c.media)
+			f.handler.ServeHTTP(w, r)
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.code) {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+			if (w.Code == 429) != (w.Header().Get("Retry-After") != "") {
+				t.Errorf("Retry-After %q", w.Header().Get("Retry-After"))
+			}
+			if c.taken == 0 && !free.TryAcquire(most) {
+				t.Error("the memory did not come back")
+			}
+		})
+	}
+}
+
+// A message's attributes are counted while they are held, and its id holds no more than itself.
+func TestManyNamesAreCounted(t *testing.T) {
+	body := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(`,"` + strings.Repeat("a", 3) + string(rune('A'+i%26)) + strconv.Itoa(i) + `":""`)
+		}
+		return `{"message":{"messageId":"1","data":"eyJpZCI6ImEifQ==","attributes":{` + b.String()[1:] + `}}}`
+	}
+	f := newFixture(t, offline, func(f *fixture) {
+		f.config.Limits.BodyBytesInFlight, f.config.Limits.MaxBodyBytes = 1<<20, 1<<20
+	})
+	for _, c := range []struct{ attributes, status int }{{100, 204}, {1000, 204}, {5000, 429}, {20_000, 413}} {
+		w := httptest.NewRecorder()
+		f.handler.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), "POST", "/v1/routes/r/push", strings.NewReader(body(c.attributes))))
+		if w.Code != c.status {
+			t.Errorf("%d attributes: %d %s, want %d", c.attributes, w.Code, w.Body, c.status)
+		}
+	}
+}
