@@ -62,6 +62,12 @@ var attacks = []attack{
 	{"deep payloads", 8, 20, posting("push", "application/json", "", func() []byte {
 		return fmt.Appendf(nil, `{"message":{"messageId":"1","data":"%s"}}`, base64.StdEncoding.EncodeToString(deep(100_001)))
 	}), []string{"422", "429"}},
+	{"dense payloads", 16, 8, posting("records", "application/x-ndjson", "gzip", func() []byte {
+		return gzipped(append(densePayload(), '\n'))
+	}), []string{"422", "429", "503", closed}},
+	{"bad lines", 8, 4, posting("records?results=all", "application/x-ndjson", "gzip", func() []byte {
+		return gzipped(bytes.Repeat([]byte("x\n"), 50_000))
+	}), []string{"422", "429", "503", closed}},
 	{"large headers", 8, 20, largeHeaders(64, 32<<10), []string{"431", closed}},
 	{"many headers", 8, 20, largeHeaders(100_000, 1), []string{"431", closed}},
 	{"random paths and methods", 8, 250, randomPath, []string{"404", "405", "400"}},
