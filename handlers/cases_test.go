@@ -3,10 +3,12 @@ package handlers
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"net/http"
 	"runtime/metrics"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -122,6 +124,23 @@ func TestJNUM04OneKeyOnEveryRoute(t *testing.T) {
 				t.Errorf("JNUM-04 %s %s: entries %v, want one of key %s", name, number, es, key)
 			}
 		}
+	}
+}
+
+// Integers above 2^53 are exact, in a key and in the eight bytes of a cell.
+func TestJNUM01IntegersAreExact(t *testing.T) {
+	for id, n := range map[string]string{"9007199254740993": "-9223372036854775808", "9223372036854775807": "9007199254740993"} {
+		const mapping = `bigtable: {table: t, rowKey: "u#{data.id}", timestamp: timestamp("2026-01-02T03:04:05Z"), set: [
+  {family: m, column: n, value: data.n, as: int64}]}`
+		want, _ := strconv.ParseInt(n, 10, 64)
+		cell := fmt.Sprintf("m:n@1767323045000000=%q", binary.BigEndian.AppendUint64(nil, uint64(want)))
+		body := `{"id":` + id + `,"n":` + n + `}`
+		f := newFixture(t, withRoute(t, mapping))
+		f.want("JNUM-01 push", f.push(wrap(body, "m")), 204, "")
+		f.wantRow("JNUM-01 push", "u#"+id, cell)
+		f = newFixture(t, withRoute(t, mapping))
+		f.want("JNUM-01 lines", f.records("x-ndjson", body+"\n"), 200, "")
+		f.wantRow("JNUM-01 lines", "u#"+id, cell)
 	}
 }
 
