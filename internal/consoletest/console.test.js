@@ -36,8 +36,8 @@ test("it loads, shows how to begin, and begins with the first record", async (t)
   assert.match(stdout, /^HTTP\/1.1 204/);
   await page.locator("#charts").waitFor();
   assert.ok(await page.locator("#empty").isHidden());
-  assert.match(await text(page, "#live-sub"), /^1 record written/);
-  assert.equal(await text(page, "#health"), "ready");
+  await page.locator("#live-sub", { hasText: /^1 record written/ }).waitFor();
+  await page.locator("#health", { hasText: /^ready$/ }).waitFor();
   assert.ok(asked.some((u) => u.endsWith("/console/files/uplot.js")));
 });
 
@@ -116,8 +116,8 @@ test("routes show their mapping as it is in the file", async (t) => {
   const mapping = await card.locator("pre").innerText();
   assert.match(mapping, /^demo:\n {2}default: true\n/);
   assert.ok(mapping.includes('rowKey: "{data.?device'), mapping);
-  assert.equal(await card.locator(".pill").innerText(), "ok");
-  assert.match(await card.locator(".counts").innerText(), /[1-9]\d* written/);
+  await card.locator(".pill", { hasText: /^ok$/ }).waitFor();
+  await card.locator(".counts", { hasText: /[1-9]\d* written/ }).waitFor();
   await card.getByRole("button", { name: "Try demo" }).click();
   await page.locator("#view-playground").waitFor();
 });
@@ -326,7 +326,7 @@ test("a lost connection and another process are told", async (t) => {
     await own.stop();
     const notice = page.locator("#connection");
     await notice.getByText("No connection to the server").waitFor();
-    assert.equal(await text(page, "#health"), "no answer");
+    await page.locator("#health", { hasText: "no answer" }).waitFor();
     assert.match(await notice.innerText(), /the last answer came at \d\d:/i);
     own = await startServer({ PORT: new URL(own.url).port });
     await notice.getByText("Another process answers").waitFor();
@@ -386,14 +386,14 @@ test("what is not exposed is said by the option's name, and a failing route why"
     await page.locator("#results .callout", { hasText: "503" }).waitFor();
     await show(page, "routes");
     const card = page.getByRole("article", { name: "Route telemetry" });
-    await card.locator(".pill", { hasText: "failing" }).waitFor({ timeout: 20_000 });
+    await card.locator(".pill", { hasText: "failing" }).waitFor();
     assert.match(await card.locator(".callout").innerText(), /route telemetry: /);
     assert.match(await card.innerText(), /of 100, then it stops/);
     assert.match(await card.locator("pre").innerText(), /<img src=x/);
     assert.match(await page.getByRole("article", { name: "Route events" }).innerText(), /named by each record/);
     await show(page, "live");
     await page.locator("#reasons", { hasText: "telemetry" }).waitFor();
-    assert.equal(await text(page, "#health"), "not ready");
+    await page.locator("#health", { hasText: "not ready" }).waitFor();
     assert.equal(await page.evaluate(() => window.struck), undefined);
   } finally {
     await own.stop();

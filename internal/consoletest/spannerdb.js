@@ -47,7 +47,7 @@ export async function startSpanner(binary, ddl) {
     return JSON.parse(text);
   };
   try {
-    const deadline = Date.now() + 60_000;
+    const deadline = Date.now() + 180_000;
     for (;;) {
       try { await ask("GET", "projects/test/instanceConfigs"); break; } catch (e) {
         if (Date.now() > deadline || gateway.exitCode !== null) throw e;
