@@ -31,7 +31,7 @@ func (c *core) audit(now time.Time) error {
 		if l.dirty {
 			return fmt.Errorf("a lane is left dirty")
 		}
-		le, lb, lw, lopen, liso := 0, int64(0), 0, 0, 0
+		le, lb, lw, lopen, liso, lin, lob := 0, int64(0), 0, 0, 0, 0, int64(0)
 		held := map[*group]int{}
 		for r := c.open.head; r != nil; r = c.open.next(r) {
 			if r.lane != l {
@@ -45,6 +45,8 @@ func (c *core) audit(now time.Time) error {
 			for _, it := range r.items {
 				le++
 				lb += it.e.Bytes
+				lin++
+				lob += it.e.Bytes
 				if it.group != nil {
 					held[it.group]++
 				}
@@ -195,6 +197,12 @@ func (c *core) audit(now time.Time) error {
 		if inQueues+apartN != lw || l.buffered != lw || l.entries != le || l.bytesAll != lb || l.open != lopen || l.isolating != liso {
 			return fmt.Errorf("lane %v counts %d buffered %d entries %d open %d isolating, has %d %d %d %d",
 				d, l.buffered, l.entries, l.open, l.isolating, lw, le, lopen, liso)
+		}
+		if l.inOpen != lin || l.openBytes != lob {
+			return fmt.Errorf("lane %v counts %d entries of %d bytes open, has %d of %d", d, l.inOpen, l.openBytes, lin, lob)
+		}
+		if l.open > 1 && liso == 0 && !c.leavesRoom(l, 0, 0) {
+			return fmt.Errorf("lane %v has %d entries of %d bytes open, and leaves no room to others", d, lin, lob)
 		}
 		if l.open > c.o.MaxInFlightRequestsDest || l.isolating > half(c.o.MaxInFlightRequestsDest) {
 			return fmt.Errorf("lane %v has %d open requests, %d isolating", d, l.open, l.isolating)

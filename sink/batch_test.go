@@ -311,7 +311,7 @@ func TestWithdrawnIsNeverSent(t *testing.T) {
 
 func TestTicket(t *testing.T) {
 	inBubble(t, func(o *sink.Options, b *sinktest.Backend) {
-		b.Latency, o.MaxInFlightEntries, o.MaxInFlightRequestsDest = 100*ms, 3, 1
+		b.Latency, o.MaxInFlightEntries, o.MaxInFlightRequestsDest = 100*ms, 4, 1 // 3 open, one behind them
 	}, func(r *rig) {
 		ctx, cancel := context.WithCancel(context.Background())
 		tk := r.w.Submit(ctx, r.entries(0, 5))

@@ -43,7 +43,9 @@ type lane struct {
 
 	// Requests.
 	open      int
-	isolating int           // of these, cohorts
+	inOpen    int           // entries of open requests
+	openBytes int64         // of these entries
+	isolating int           // open requests that are cohorts
 	isolated  bool          // the last request was a cohort
 	limit     int           // entries in a batch; below MaxBatchEntries after a timeout
 	turn      time.Time     // when the next batch is due, if not before
@@ -197,7 +199,7 @@ func (c *core) pick(l *lane, now time.Time) pick {
 		return pickNone
 	}
 	isolate := l.cohorts.n > 0 && l.isolating < half(c.o.MaxInFlightRequestsDest)
-	batch := l.n > 0 && c.batchDue(l, now)
+	batch := l.n > 0 && c.batchDue(l, now) && (l.open == 0 || c.leavesRoom(l, 1, l.ready.first().queue.head.e.Bytes))
 	switch {
 	case isolate && batch && l.isolated, !isolate && batch:
 		return pickBatch // in turns, so that poison does not hold up the rest
@@ -206,6 +208,13 @@ func (c *core) pick(l *lane, now time.Time) pick {
 	default:
 		return pickNone
 	}
+}
+
+// leavesRoom: with n more entries open, of so many bytes, l leaves an eighth of the writer's
+// room to others. What is open cannot be taken back when l falls silent.
+func (c *core) leavesRoom(l *lane, n int, bytes int64) bool {
+	return l.inOpen+n <= c.o.MaxInFlightEntries-max(1, c.o.MaxInFlightEntries/8) &&
+		l.openBytes+bytes <= c.o.MaxInFlightBytes-max(1, c.o.MaxInFlightBytes/8)
 }
 
 func (c *core) slots(l *lane, now time.Time) int {
@@ -358,6 +367,8 @@ func (c *core) launch(l *lane, r *request, now time.Time) {
 		l.lastOutcome = now
 	}
 	l.open++
+	l.inOpen += len(r.items)
+	l.openBytes += r.bytes
 	c.open.pushBack(r)
 	c.used(l.inst)
 	c.counts.Requests++
@@ -376,7 +387,7 @@ func (c *core) takeBatch(l *lane) *request {
 func (c *core) takeFrom(l *lane, g *group, r *request) bool {
 	took, full := 0, false
 	for it := g.queue.head; it != nil && !it.alone; it = g.queue.head {
-		if full = !c.fits(r, it, l.limit); full {
+		if full = !c.fits(l, r, it); full {
 			break
 		}
 		g.queue.remove(it)
@@ -401,9 +412,10 @@ func (c *core) takeFrom(l *lane, g *group, r *request) bool {
 }
 
 // fits: an entry alone always does, so that an oversize one is sent by itself.
-func (c *core) fits(r *request, it *item, limit int) bool {
-	n := len(r.items)
-	return n == 0 || n < limit && r.bytes+it.e.Bytes <= c.o.MaxBatchBytes && r.cost+it.e.Cost <= c.o.MaxBatchCost && r.mutations+it.e.Mutations <= c.o.MaxBatchMutations
+func (c *core) fits(l *lane, r *request, it *item) bool {
+	n, bytes := len(r.items), r.bytes+it.e.Bytes
+	return n == 0 || n < l.limit && bytes <= c.o.MaxBatchBytes && c.leavesRoom(l, n+1, bytes) &&
+		r.cost+it.e.Cost <= c.o.MaxBatchCost && r.mutations+it.e.Mutations <= c.o.MaxBatchMutations
 }
 
 // take opens an entry.

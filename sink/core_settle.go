@@ -31,6 +31,8 @@ type verdict struct {
 func (c *core) wrote(now time.Time, r *request, outs []Outcome, broken error, slow bool) {
 	l := r.lane
 	l.open--
+	l.inOpen -= len(r.items)
+	l.openBytes -= r.bytes
 	c.open.remove(r)
 	l.lastOutcome = now
 	if r.cohort != nil {

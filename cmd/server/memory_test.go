@@ -17,7 +17,7 @@ func TestMemoryLimitFollowsTheByteBounds(t *testing.T) {
 	}{
 		{"defaults", func(*settings) {}, sinks{bigtable: true}, 2*(128<<20+64<<20) + 64<<20},
 		{"Spanner", func(*settings) {}, sinks{spanner: true}, 2*(128<<20+32<<20) + 64<<20},
-		{"both", func(*settings) {}, sinks{bigtable: true, spanner: true}, 2*(128<<20+64<<20+32<<20) + 64<<20},
+		{"both", func(*settings) {}, sinks{true, true}, 2*(128<<20+64<<20+32<<20) + 64<<20},
 		{"other bounds", func(s *settings) { s.BodyBytesInFlight, s.Bigtable.MaxInFlightBytes = 1<<20, 2<<20 }, sinks{bigtable: true}, 2*(3<<20) + 64<<20},
 		{"GOMEMLIMIT", func(s *settings) { s.MemoryLimit = "1GiB" }, sinks{bigtable: true}, math.MaxInt64},
 		{"dev mode", func(s *settings) { s.Dev = true }, sinks{bigtable: true}, math.MaxInt64},

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/pushsink/pushsink/schema"
 )
 
 // outside is the least environment that starts outside dev mode.
@@ -372,34 +370,6 @@ func TestAuthWarnings(t *testing.T) {
 	}
 }
 
-// What the routes write to decides which warnings make sense.
-func TestSinksOfRoutes(t *testing.T) {
-	bt := func(instance, table string, allow ...string) *schema.Route {
-		return &schema.Route{Bigtable: &schema.BigtableTarget{Instance: instance, Table: table, Allow: allow}}
-	}
-	sp := func(database, table string) *schema.Route {
-		return &schema.Route{Spanner: &schema.SpannerTarget{Database: database, Table: table}}
-	}
-	for name, c := range map[string]struct {
-		routes []*schema.Route
-		want   sinks
-	}{
-		"one table":             {[]*schema.Route{bt("", "a")}, sinks{bigtable: true}},
-		"the same table":        {[]*schema.Route{bt("", "a"), bt("", "a")}, sinks{bigtable: true}},
-		"two tables":            {[]*schema.Route{bt("", "a"), bt("", "b")}, sinks{bigtable: true, tables: true}},
-		"two instances":         {[]*schema.Route{bt("i", "a"), bt("j", "a")}, sinks{bigtable: true, tables: true}},
-		"a templated table":     {[]*schema.Route{bt("", "")}, sinks{bigtable: true, tables: true}},
-		"a templated instance":  {[]*schema.Route{bt("", "a", "eu", "us")}, sinks{bigtable: true, tables: true}},
-		"tables of a database":  {[]*schema.Route{sp("d", "a"), sp("d", "b")}, sinks{spanner: true}},
-		"tables of two of them": {[]*schema.Route{sp("d", "a"), sp("e", "a")}, sinks{spanner: true, databases: true}},
-		"one of each":           {[]*schema.Route{bt("", "a"), sp("", "a")}, sinks{bigtable: true, spanner: true}},
-	} {
-		if got := sinksOf(&schema.Routes{List: c.routes}); got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
-	}
-}
-
 func TestEmulatorHostWithKServiceIsRefused(t *testing.T) {
 	for _, name := range []string{"BIGTABLE_EMULATOR_HOST", "SPANNER_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "FIRESTORE_EMULATOR_HOST"} {
 		_, err := load(with(outside, "K_SERVICE=s", name+"=127.0.0.1:1"))
@@ -417,9 +387,7 @@ func TestEmulatorHostWithKServiceIsRefused(t *testing.T) {
 
 // A pair of settings that is harmless but useless, or risky, warns; one step back it is quiet.
 func TestWarnings(t *testing.T) {
-	bt, sp, both := sinks{bigtable: true}, sinks{spanner: true}, sinks{bigtable: true, spanner: true}
-	several := sinks{bigtable: true, tables: true}
-	databases := sinks{spanner: true, databases: true}
+	bt, sp, both := sinks{bigtable: true}, sinks{spanner: true}, sinks{true, true}
 	for _, c := range []struct {
 		kinds             sinks
 		loud, quiet, want string
@@ -438,13 +406,6 @@ func TestWarnings(t *testing.T) {
 		{bt, "BIGTABLE_MAX_IN_FLIGHT_BYTES=104857601", "BIGTABLE_MAX_IN_FLIGHT_BYTES=104857600", "above 100 MiB"},
 		{sp, "SPANNER_MAX_IN_FLIGHT_ENTRIES=20001", "SPANNER_MAX_IN_FLIGHT_ENTRIES=20000", "above 20000"},
 		{sp, "SPANNER_MAX_IN_FLIGHT_BYTES=104857601", "SPANNER_MAX_IN_FLIGHT_BYTES=104857600", "above 100 MiB"},
-		{several, "BIGTABLE_MAX_IN_FLIGHT_ENTRIES=800", "BIGTABLE_MAX_IN_FLIGHT_ENTRIES=801",
-			"one table that does not answer may hold all of them (WRITER_MAX_IN_FLIGHT_REQUESTS_PER_DESTINATION=8 x BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD=100) for BIGTABLE_ATTEMPT_TIMEOUT=3s"},
-		{several, "BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD=125", "BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD=124", "one table that does not answer"},
-		{several, "WRITER_MAX_IN_FLIGHT_REQUESTS_PER_DESTINATION=10", "WRITER_MAX_IN_FLIGHT_REQUESTS_PER_DESTINATION=9", "one table that does not answer"},
-		{databases, "SPANNER_MAX_IN_FLIGHT_ENTRIES=4000", "SPANNER_MAX_IN_FLIGHT_ENTRIES=4001", "one database that does not answer may hold all of them"},
-		{databases, "WRITER_MAX_BATCH_SIZE=125", "WRITER_MAX_BATCH_SIZE=124", "8 x WRITER_MAX_BATCH_SIZE=125) for SPANNER_BATCH_WRITE_TIMEOUT=30s"},
-		{databases, "WRITER_MAX_IN_FLIGHT_REQUESTS=2", "WRITER_MAX_IN_FLIGHT_REQUESTS=1", "(WRITER_MAX_IN_FLIGHT_REQUESTS=2 x SPANNER_MAX_BATCH_MUTATIONS=500)"},
 		{bt, "MAX_BODY_BYTES=33554433", "MAX_BODY_BYTES=33554432", "above 32 MiB"},
 		{bt, "BATCH_MAX_BODY_BYTES=67108864", "BATCH_MAX_BODY_BYTES=33554432", "above 32 MiB"},
 		{bt, "AUTH_AUDIENCES=a", "LOG_LEVEL=info", "PUSHSINK_AUTH_AUDIENCES has no effect"},
@@ -464,15 +425,7 @@ func TestWarnings(t *testing.T) {
 			}
 		}
 	}
-	// With one destination nobody is there to be starved.
-	for _, k := range []sinks{bt, sp} {
-		s, err := load(with(outside, "PUSHSINK_BIGTABLE_MAX_IN_FLIGHT_ENTRIES=1", "PUSHSINK_SPANNER_MAX_IN_FLIGHT_ENTRIES=1"))
-		if err != nil || strings.Contains(strings.Join(s.sinkWarnings(k), "\n"), "does not answer") {
-			t.Errorf("one destination: warned %q, error %v", s.sinkWarnings(k), err)
-		}
-	}
-	// The defaults make no sink complain, unless Spanner's batches are of several databases.
-	both.tables = true
+	// The defaults make no sink complain.
 	if s, err := load(outside); err != nil || len(s.sinkWarnings(both)) > 0 {
 		t.Errorf("defaults: %v, %v", s.sinkWarnings(both), err)
 	}

@@ -4,32 +4,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pushsink/pushsink/schema"
 )
 
-// sinks says what the routes write to.
-type sinks struct {
-	bigtable, spanner bool // only those are opened
-	tables, databases bool // more than one of Bigtable, of Spanner
-}
+// sinks says which kinds of sink some route writes to. Only those are opened.
+type sinks struct{ bigtable, spanner bool }
 
 func sinksOf(routes *schema.Routes) (k sinks) {
-	tables, databases := map[[3]string]bool{}, map[string]bool{}
 	for _, r := range routes.List {
-		if t := r.Bigtable; t != nil {
-			k.bigtable = true
-			k.tables = k.tables || t.Table == "" || len(t.Allow) > 1
-			tables[[3]string{t.Project, t.Instance, t.Table}] = true
-		}
-		if t := r.Spanner; t != nil {
-			k.spanner = true
-			databases[t.Database] = true
-		}
+		k.bigtable = k.bigtable || r.Bigtable != nil
+		k.spanner = k.spanner || r.Spanner != nil
 	}
-	k.tables = k.tables || len(tables) > 1
-	k.databases = len(databases) > 1
 	return k
 }
 
@@ -91,30 +77,6 @@ func (s *settings) sinkWarnings(k sinks) (list []string) {
 		if bytes > 100<<20 {
 			warn("PUSHSINK_%s_MAX_IN_FLIGHT_BYTES=%d is above 100 MiB: memory is bounded by it", short, bytes)
 		}
-	}
-	// What is in an open request cannot be taken back from a destination that went silent, so
-	// the half that a lane keeps without an answer is no bound there until the attempt ends.
-	starves := func(one, others, sink string, entries int, batchName string, batch int, timeoutName string, timeout time.Duration) {
-		if n := s.Writer.MaxBatchSize; n != nil && *n < batch {
-			batchName, batch = "WRITER_MAX_BATCH_SIZE", *n
-		}
-		requestsName, requests := "WRITER_MAX_IN_FLIGHT_REQUESTS_PER_DESTINATION", s.Writer.MaxInFlightRequestsPerDestination
-		if n := s.Writer.MaxInFlightRequests; n < requests {
-			requestsName, requests = "WRITER_MAX_IN_FLIGHT_REQUESTS", n
-		}
-		if batch < (entries+requests-1)/requests {
-			return
-		}
-		warn("PUSHSINK_%s_MAX_IN_FLIGHT_ENTRIES=%d: %s that does not answer may hold all of them (%s=%d x %s=%d) for %s=%s, and %s get 429 meanwhile; more entries than that product leave room",
-			sink, entries, one, requestsName, requests, batchName, batch, timeoutName, timeout, others)
-	}
-	if k.tables {
-		starves("one table", "records for other tables", "BIGTABLE", b.MaxInFlightEntries,
-			"BIGTABLE_BATCH_ELEMENT_COUNT_THRESHOLD", b.BatchElementCountThreshold, "BIGTABLE_ATTEMPT_TIMEOUT", b.AttemptTimeout)
-	}
-	if k.databases {
-		starves("one database", "records for other databases", "SPANNER", sp.MaxInFlightEntries,
-			"SPANNER_MAX_BATCH_MUTATIONS", sp.MaxBatchMutations, "SPANNER_BATCH_WRITE_TIMEOUT", sp.BatchWriteTimeout)
 	}
 	if k.bigtable {
 		large("BIGTABLE", b.MaxInFlightEntries, b.MaxInFlightBytes)
