@@ -3,10 +3,12 @@ package handlers
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"strconv"
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/pushsink/pushsink/internal/plainjson"
 	"github.com/pushsink/pushsink/schema"
 )
 
@@ -62,10 +64,10 @@ const (
 
 // reserveNames is Reserve for the names of an envelope, which it may hold in any number.
 func (x *exchange) reserveNames(rt *route, body []byte) error {
-	if len(body) < 4*plainNames || envelopeOf(rt.Envelope, x.r.Header) == schema.UnwrappedEnvelope {
+	if len(body) < 4*plainNames || !inEnvelope(rt.Envelope, x.r.Header) || bytes.Count(body, colon) <= plainNames {
 		return nil
 	}
-	n := bytes.Count(body, []byte{':'})
+	n := plainjson.Count(body, ":")[0]
 	if n <= plainNames {
 		return nil
 	}
@@ -78,6 +80,21 @@ func (x *exchange) reserveNames(rt *route, body []byte) error {
 		return errLate
 	default:
 		return errBudgetFull
+	}
+}
+
+var colon = []byte{':'}
+
+// inEnvelope reports whether a push's body is an envelope. Otherwise it is the payload itself,
+// with all else in headers.
+func inEnvelope(e schema.Envelope, h http.Header) bool {
+	switch envelopeOf(e, h) {
+	case schema.UnwrappedEnvelope:
+		return false
+	case schema.CloudEventsEnvelope:
+		return isStructured(h) || h.Get("Ce-Type") == pubsubEvent
+	default:
+		return true
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,5 +151,90 @@ func TestManyNamesAreCounted(t *testing.T) {
 		if w.Code != c.status {
 			t.Errorf("%d attributes: %d %s, want %d", c.attributes, w.Code, w.Body, c.status)
 		}
+	}
+}
+
+// crowded is a mapping for whose first record others took the memory.
+type crowded struct {
+	fakeMapper
+	first sync.Once
+}
+
+func (m *crowded) Apply(r *schema.Record) (out schema.Mutation, err error) {
+	m.first.Do(func() {
+		if refused := r.Memory.Reserve(2); refused != nil {
+			err = refused
+		}
+	})
+	if err != nil {
+		return schema.Mutation{}, err
+	}
+	return m.fakeMapper.Apply(r)
+}
+
+// After a record that got no memory nothing more of its request is submitted, so that it is not
+// sent again after what followed it was written.
+func TestNothingIsSubmittedAfterARecordWithoutMemory(t *testing.T) {
+	for media, body := range map[string]string{
+		"application/json":     `[{"id":"a"},{"id":"a"},{"id":"b"}]`,
+		"application/x-ndjson": "{\"id\":\"a\"}\n{\"id\":\"a\"}\n{\"id\":\"b\"}\n",
+	} {
+		f := newFixture(t, offline, func(f *fixture) {
+			f.route.Mapper = new(crowded)
+			f.config.Limits.AdmissionTimeout = time.Millisecond
+		})
+		if !f.api.decoding.free.TryAcquire(f.api.decoding.max - 1) {
+			t.Fatal("no memory to begin with")
+		}
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(context.Background(), "POST", "/v1/routes/r/records", strings.NewReader(body))
+		r.Header.Set("Content-Type", media)
+		f.handler.ServeHTTP(w, r)
+		if w.Code != 429 || len(f.writer.entries()) != 0 || !strings.Contains(w.Body.String(), `"failed":3,"retryable":3`) {
+			t.Errorf("%s: %d %s, submitted %v", media, w.Code, w.Body, f.writer.entries())
+		}
+	}
+}
+
+// Only names of an envelope are counted: not what looks like them in a payload.
+func TestOnlyNamesOfAnEnvelopeAreCounted(t *testing.T) {
+	const times = 10_000
+	payload := `{"id":"a","times":"` + strings.Repeat("12:00:", times) + `"}`
+	named := `{"id":"a"` + func() string {
+		var b strings.Builder
+		for i := range times {
+			b.WriteString(`,"` + strconv.Itoa(i) + `":0`)
+		}
+		return b.String()
+	}() + `}`
+	event := map[string]string{"Ce-Specversion": "1.0", "Ce-Id": "1", "Ce-Source": "s", "Ce-Type": "t", "Content-Type": "application/json"}
+	structured := map[string]string{"Content-Type": cloudEventType}
+	for _, c := range []struct {
+		name, path, body string
+		header           map[string]string
+		status           int
+	}{
+		{"times in an event's own body", "push", payload, event, 204},
+		{"names in an event's own body", "push", named, event, 204},
+		{"times in a structured event", "push", `{"specversion":"1.0","id":"1","source":"s","type":"t","data":` + payload + `}`, structured, 204},
+		{"names in a structured event", "push", `{"specversion":"1.0","id":"1","source":"s","type":"t","data":` + named + `}`, structured, 413},
+		{"a dry run of a payload", "dryrun", named, nil, 200},
+		{"a dry run of a delivery", "dryrun", `{"message":{"messageId":"1","attributes":` + named + `}}`, nil, 413},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t, offline, func(f *fixture) {
+				f.config.Limits.BodyBytesInFlight, f.config.Limits.MaxBodyBytes = 1<<20, 1<<20
+				f.config.Expose.Dryrun = true
+			})
+			w := httptest.NewRecorder()
+			r := httptest.NewRequestWithContext(context.Background(), "POST", "/v1/routes/r/"+c.path, strings.NewReader(c.body))
+			for name, v := range c.header {
+				r.Header.Set(name, v)
+			}
+			f.handler.ServeHTTP(w, r)
+			if w.Code != c.status || (w.Code == 413) != strings.Contains(w.Body.String(), "names in one envelope") {
+				t.Errorf("%d %.300s, want %d", w.Code, w.Body, c.status)
+			}
+		})
 	}
 }

@@ -24,7 +24,7 @@ func (h *api) serveDryrun(w http.ResponseWriter, r *http.Request, rt *route) {
 		x.refuseBody(err)
 		return
 	}
-	rec, refused, err := h.dryRecord(rt, r, body)
+	rec, refused, err := x.dryRecord(rt, body)
 	if err != nil {
 		x.refuseBody(err)
 		return
@@ -35,6 +35,7 @@ func (h *api) serveDryrun(w http.ResponseWriter, r *http.Request, rt *route) {
 	if refused == nil {
 		out, err = h.explain(rt, &rec)
 	}
+	x.decoded() // the client may take its time with the answer
 	if err != nil {
 		x.refuseRecord(err)
 		return
@@ -46,8 +47,12 @@ func (h *api) serveDryrun(w http.ResponseWriter, r *http.Request, rt *route) {
 
 // dryRecord makes a record of a dry run's body: a push delivery where it is one, and otherwise
 // a payload, as a line of /records is one. refused is a payload that the route does not take.
-func (h *api) dryRecord(rt *route, r *http.Request, body *buffer) (rec schema.Record, refused, err error) {
+func (x *exchange) dryRecord(rt *route, body *buffer) (rec schema.Record, refused, err error) {
+	h, r := x.h, x.r
 	if e := envelopeOf(rt.Envelope, r.Header); e != schema.WrappedEnvelope || wrapped(body.b) {
+		if err := x.reserveNames(rt, body.b); err != nil {
+			return rec, nil, err
+		}
 		d, it := new(delivery), new(item)
 		if _, bad := h.decodePush(rt, r.Header, d, body, it); bad != nil {
 			return it.rec, nil, bad

@@ -242,6 +242,9 @@ func (b *run) put(g *group) {
 			it.rec.Memory = b.x
 			b.h.prepare(b.rt, g, it)
 			b.x.decoded()
+			if it.v.fate == overloaded { // it waited for memory as others do for the writer
+				b.stop = errNotAdmitted
+			}
 		}
 	}
 	g.submit(b.x, b.rt)

@@ -185,6 +185,11 @@ func (b *builder) key(s string) *Error {
 	if !utf8.ValidString(s) {
 		return &Error{Code: BadJSON, Pointer: b.pointer(), Detail: "payload has a key that is not UTF-8"}
 	}
+	if len(s) > unaskedText/textPerByte {
+		if err := b.fits(quotedBytes(s)); err != nil {
+			return err
+		}
+	}
 	at := b.member()
 	b.text, _ = jsontext.AppendQuote(b.text, s)
 	b.named(at)

@@ -17,8 +17,9 @@ import (
 const MaxDepth = 64
 
 // MaxValues is how many JSON values a payload may hold, names not counted; more is
-// TooLarge. It bounds what decoding a record may cost in memory (about 64 MiB) whatever
-// the payload's size limit is, and is ten times what any sink can store of one record.
+// TooLarge. It bounds what decoding a record may cost in memory whatever the payload's size
+// limit is: 72 MiB, and 48 MiB for names, or 160 MiB where jsontext reads them (see room.go).
+// It is ten times what any sink can store of one record.
 const MaxValues = 1 << 20
 
 // frame is a list or object that is being read.
@@ -59,7 +60,7 @@ func (t *tree) fit(values int, data []byte, at int, nameCost int) *Error {
 		return &Error{Code: TooLarge, Detail: fmt.Sprintf("payload holds more than %d JSON values", MaxValues)}
 	}
 	if t.room != nil {
-		n := treeBytes(values, data[at:], nameCost)
+		n := t.room.treeBytes(values, data[at:], nameCost)
 		if t.own {
 			n += int64(len(data))
 		}

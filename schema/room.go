@@ -1,6 +1,10 @@
 package schema
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/pushsink/pushsink/internal/plainjson"
+)
 
 // Memory lends what large payloads are decoded in. A payload that becomes few values, as
 // most do, never asks.
@@ -98,14 +102,20 @@ func (r *room) again() *Error {
 }
 
 // treeBytes is what a tree takes whose first values were read up to the rest of the text: as
-// many values and names as rest can hold, by its punctuation. nameCost is per name.
-func treeBytes(values int, rest []byte, nameCost int) int64 {
-	most := func(punctuation ...string) int {
-		n := values
-		for _, p := range punctuation {
-			n += bytes.Count(rest, []byte(p))
-		}
-		return min(n, MaxValues+1)
+// many values and names as rest can hold, by its punctuation. nameCost is per name. What
+// stands in strings is left out where it decides whether there can be as much.
+func (r *room) treeBytes(values int, rest []byte, nameCost int) int64 {
+	cost := func(counts [4]int) int64 {
+		most := func(n int) int64 { return int64(min(values+n, MaxValues+1)) }
+		return most(counts[0]+counts[1]+counts[2])*valueBytes + most(counts[3])*int64(nameCost)
 	}
-	return int64(most(",", "[", "{"))*valueBytes + int64(most(":"))*int64(nameCost)
+	const punctuation = ",[{:"
+	var all [4]int
+	for i := range len(punctuation) {
+		all[i] = bytes.Count(rest, []byte{punctuation[i]})
+	}
+	if n := cost(all); r.has(forReading, n) {
+		return n
+	}
+	return cost(plainjson.Count(rest, punctuation))
 }

@@ -160,3 +160,35 @@ func TestSmallPayloadsAskForNothing(t *testing.T) {
 		s.release()
 	}
 }
+
+// What stands in strings is text, whatever it looks like, and takes a payload's room from none.
+func TestTextInStringsTakesNoRoom(t *testing.T) {
+	values := strings.Repeat("0,", 5000)
+	for name, data := range map[string]string{
+		"names as they stand": `{"a":[` + values + `0],"b":"` + strings.Repeat(`,[{:\"`, 100_000) + `"}`,
+		"escaped names":       `{"\u0061":[` + values + `0],"b":"` + strings.Repeat(`,[{:\\`, 100_000) + `"}`,
+	} {
+		l := &lender{most: 4 << 20}
+		rec := Record{Data: []byte(data), Memory: l}
+		s := newState(&rec)
+		if err := (&Mapping{json: true}).decode(s); err != nil || len(l.asked) == 0 {
+			t.Errorf("%s: %v, asked for %v", name, err, l.asked)
+		}
+		s.release()
+	}
+}
+
+// A key's text is asked for before it is written.
+func TestKeysTakeRoom(t *testing.T) {
+	key := strings.Repeat("\x01", 40_000) // six characters each, as JSON
+	data := append(protowire.AppendVarint(nil, 2), protowire.AppendVarint(nil, uint64(2*len(key)))...)
+	data = append(append(append(data, key...), 2), 0)
+	l := &lender{}
+	rec := Record{Data: data, Memory: l}
+	s := newState(&rec)
+	defer s.release()
+	m := &Mapping{typed: avroOf(t, `{"type":"map","values":"int"}`, BinaryEncoding)}
+	if err := m.decode(s); err == nil || err.Code != Overloaded || len(l.asked) != 1 || cap(s.builder.text) > 6*len(key) {
+		t.Errorf("%v, asked for %v, %d bytes of text", err, l.asked, cap(s.builder.text))
+	}
+}
