@@ -299,7 +299,7 @@ function groupMutation(group) {
     const columns = ["columns", "columnsFrom"].flatMap((from) => members(from).map((c) => [code(c.name), shown(c.value), ...(named ? [from === "columns" ? "" : "by name"] : [])]));
     parts.push(table(named ? ["Column", "Value", "From"] : ["Column", "Value"], columns));
   }
-  parts.push(el("p", { class: "hint", text: "Types and constraints are the database's: what does not keep them is refused when it is sent." }));
+  parts.push(el("p", { class: "hint", text: "Constraints are the database's: what does not keep them is refused when it is sent." }));
   return parts;
 }
 

@@ -126,10 +126,11 @@ check("what the mapping and the database refuse stands at its place", async (t) 
   assert.match(await region("Dry run").innerText(), /422 bad_json/);
   await caret(",", "1,");
 
-  // The column's type is known when it is sent.
+  // The column's type is the database's, and known to a dry run.
   await put('{"id": "o-2",\n "total": "warm",\n "lines": []}');
   await press("Dry run");
-  assert.match(await region("Mutation").innerText(), /refused when it is sent/);
+  assert.match(await region("Dry run").innerText(), /422 type_mismatch/);
+  await caret('"warm"');
   await press("Send");
   assert.match(await region("Answer").innerText(), /422 type_mismatch/);
   await caret('"warm"');
@@ -143,6 +144,8 @@ check("what the mapping and the database refuse stands at its place", async (t) 
 
   // Without its key the database refuses the row: no place in it, but the reason.
   await put({ total: 1, lines: [] });
+  await press("Dry run");
+  assert.match(await region("Mutation").innerText(), /refused when it is sent/);
   await press("Send");
   assert.match(await region("Answer").innerText(), /422 constraint .*NOT NULL/);
   assert.deepEqual(await database.query("SELECT OrderId FROM Orders WHERE OrderId = 'o-2'"), []);
