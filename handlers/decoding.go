@@ -37,6 +37,9 @@ func (x *exchange) Reserve(n int64) *schema.Error {
 			" bytes when it is decoded (BODY_BYTES_IN_FLIGHT)"}
 	}
 	if !d.free.TryAcquire(n) {
+		if x.before != nil && !x.before() {
+			return &schema.Error{Code: schema.Overloaded, Detail: "not submitted, since a record before it was not admitted"}
+		}
 		ctx, cancel := context.WithTimeout(&x.ctx, x.h.limits.AdmissionTimeout)
 		defer cancel()
 		switch {

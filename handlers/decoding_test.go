@@ -238,3 +238,95 @@ func TestOnlyNamesOfAnEnvelopeAreCounted(t *testing.T) {
 		})
 	}
 }
+
+// late is a mapping that wants memory for a record's payload, where its id says so.
+type late struct{ fakeMapper }
+
+func (m *late) Apply(r *schema.Record) (schema.Mutation, error) {
+	if strings.Contains(string(r.Data), "large") {
+		if err := r.Memory.Reserve(2); err != nil {
+			return schema.Mutation{}, err
+		}
+		time.Sleep(time.Millisecond) // it decodes
+	}
+	return m.fakeMapper.Apply(r)
+}
+
+// What stands before a record that waits for memory does not wait with it. Where the writer has
+// no room for that, the record is not waited for.
+func TestRecordsBeforeOneThatWaitsForMemoryAreSubmitted(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, offline, func(f *fixture) {
+				f.route.Mapper = new(late)
+				f.writer.refuse = func(int) bool { return refused }
+			})
+			free := f.api.decoding.free
+			if !free.TryAcquire(f.api.decoding.max - 1) {
+				t.Fatal("no memory to begin with")
+			}
+			w := httptest.NewRecorder()
+			start, done := time.Now(), make(chan struct{})
+			go func() {
+				defer close(done)
+				r := httptest.NewRequestWithContext(context.Background(), "POST", "/v1/routes/r/records",
+					strings.NewReader(`[{"id":"a"},{"id":"b"},{"id":"large1"},{"id":"c"},{"id":"large2"},{"id":"d"}]`))
+				r.Header.Set("Content-Type", "application/json")
+				f.handler.ServeHTTP(w, r)
+			}()
+			if refused {
+				<-done
+				if w.Code != 429 || len(f.writer.entries()) != 2 || time.Since(start) > 0 {
+					t.Errorf("%d %s after %v, submitted %v", w.Code, w.Body, time.Since(start), f.writer.entries())
+				}
+				return
+			}
+			for _, want := range []int{2, 4} {
+				synctest.Wait()
+				if n := len(f.writer.entries()); n != want {
+					t.Errorf("%d records are submitted, want %d", n, want)
+				}
+				free.Release(1)
+				synctest.Wait()
+				_ = free.Acquire(context.Background(), 1) // when the record has done, before the next
+			}
+			<-done
+			if w.Code != 200 || len(f.writer.entries()) != 6 || !strings.Contains(w.Body.String(), `"written":6`) {
+				t.Errorf("%d %s, submitted %v", w.Code, w.Body, f.writer.entries())
+			}
+		})
+	}
+}
+
+// watched is a client that may take its time with an answer.
+type watched struct {
+	*httptest.ResponseRecorder
+	wrote func()
+}
+
+func (w watched) Write(b []byte) (int, error) {
+	w.wrote()
+	return w.ResponseRecorder.Write(b)
+}
+
+// An answer is written with no memory to decode in.
+func TestAnswersHoldNoMemoryToDecodeIn(t *testing.T) {
+	for path, body := range map[string]string{
+		"push":    `{"message":{"messageId":"1","data":"eyJpZCI6ImEifQ=="}}`,
+		"records": `{"id":"a"}`,
+		"dryrun":  `{"id":"a"}`,
+	} {
+		f := newFixture(t, offline, func(f *fixture) { f.route.Mapper = hungry{1000} })
+		w := watched{httptest.NewRecorder(), func() {
+			if !f.api.decoding.free.TryAcquire(f.api.decoding.max) {
+				t.Errorf("%s: some is held", path)
+			}
+		}}
+		r := httptest.NewRequestWithContext(context.Background(), "POST", "/v1/routes/r/"+path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		f.handler.ServeHTTP(w, r)
+		if w.Code >= 300 {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}

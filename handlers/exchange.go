@@ -23,7 +23,10 @@ type exchange struct {
 	// held is what this request has charged to the body budget and not given back.
 	held    int64
 	decodes int64 // of decoding, for the record that is being prepared
-	turn    bool  // this request decompresses (see turns)
+	// before is called when that record has to wait for memory, so that the records before it
+	// do not; false = one of them was not admitted. nil = there are none.
+	before  func() bool
+	turn    bool // this request decompresses (see turns)
 	limit   tooLargeError
 	wire    wire
 	content content

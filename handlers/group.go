@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type group struct {
 	items   []item
 	entries []sink.Entry
 	ticket  Ticket
+	handed  int     // entries that were submitted
 	buf     *buffer // what the records point into; nil = something longer-lived
 	bytes   int64   // charged to the body budget until the group is admitted
 	pooled  bool    // it is of groups
@@ -124,18 +126,36 @@ func (it *item) decline(err error) {
 	}
 }
 
-// submit hands the group's entries to the writer.
+// submit hands the group's entries to the writer, those that it does not have yet.
 func (g *group) submit(x *exchange, rt *route) {
-	if len(g.entries) == 0 {
+	es := g.entries[g.handed:]
+	if len(es) == 0 {
 		return
 	}
 	if x.span != nil {
-		for i := range g.entries {
-			g.entries[i].Origin = x.span
+		for i := range es {
+			es[i].Origin = x.span
 		}
 	}
-	g.ticket = rt.Writer.Submit(&x.ctx, g.entries)
+	t := rt.Writer.Submit(&x.ctx, es)
+	if g.ticket != nil {
+		t = tickets{g.ticket, t}
+	}
+	g.ticket, g.handed = t, len(g.entries)
 }
+
+// admitted waits until the entries that were submitted are; false = some were not, in time.
+func (g *group) admitted() bool { return g.ticket == nil || g.ticket.Admitted() }
+
+// tickets are of a group that was submitted in parts.
+type tickets [2]Ticket
+
+func (t tickets) Admitted() bool {
+	first := t[0].Admitted()
+	return t[1].Admitted() && first
+}
+
+func (t tickets) Wait() []sink.Outcome { return slices.Concat(t[0].Wait(), t[1].Wait()) }
 
 // forget lets go of what the records came as, once they are admitted: nothing counts it any
 // more. Only a dead letter would still need it; the result says that none will be written.

@@ -224,6 +224,10 @@ func (b *run) fill(it *item, index int, data []byte) bool {
 // not admitted, nothing more is submitted.
 func (b *run) put(g *group) {
 	late := false
+	b.x.before = func() bool {
+		g.submit(b.x, b.rt)
+		return g.admitted()
+	}
 	for i := range g.items {
 		if i%breath == 0 {
 			if i > 0 {
@@ -247,8 +251,9 @@ func (b *run) put(g *group) {
 			}
 		}
 	}
+	b.x.before = nil
 	g.submit(b.x, b.rt)
-	admitted := g.ticket == nil || g.ticket.Admitted()
+	admitted := g.admitted()
 	if g.forget(b.rt) {
 		b.x.release(g.bytes)
 		g.bytes = 0
