@@ -125,7 +125,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		done += n
 		if !c.out.again(err) {
 			if c.frames != nil {
-				c.frames.written.Add(int64(done))
+				c.frames.wrote(p[:done])
 			}
 			return done, err
 		}

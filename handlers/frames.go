@@ -53,10 +53,7 @@ type frames struct {
 	*bufio.Reader
 	src func([]byte) (int, error)
 
-	// header is of the next frame, of which have bytes came; payload is what is still to come
-	// of this one's.
-	header        [9]byte
-	have, payload int
+	in, out stream // what comes, and what is written
 
 	small int64         // frames of frameTime that were read last
 	owed  time.Duration // for the others
@@ -65,7 +62,16 @@ type frames struct {
 	// see as well those that net/http resets for what a client sends; counted were charged.
 	resets, counted int64
 	aborted         atomic.Int64
+	refused         atomic.Int64 // resets that net/http wrote, each for a frame that had no place in a request
 	written         atomic.Int64 // bytes that did not pay for a frame yet
+}
+
+// stream finds the frames' headers in what is read or written.
+type stream struct {
+	// header is of the next frame, of which have bytes came; payload is what is still to come
+	// of this one's.
+	header        [9]byte
+	have, payload int
 }
 
 func newFrames(src func([]byte) (int, error)) *frames {
@@ -84,12 +90,30 @@ func (f followed) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// follow follows what was read.
+func (f *frames) follow(b []byte) {
+	for f.in.next(&b) {
+		f.charge(f.in.header[3], f.in.header[4])
+	}
+}
+
+// wrote follows what was written.
+func (f *frames) wrote(b []byte) {
+	f.written.Add(int64(len(b)))
+	for f.out.next(&b) {
+		if f.out.header[3] == frameReset {
+			f.refused.Add(1)
+		}
+	}
+}
+
 // pay waits until no more than frameAhead is owed.
 func (f *frames) pay() {
 	if n := max(f.resets, f.aborted.Load()); n > f.counted {
 		f.owed += time.Duration(n-f.counted) * abortTime
 		f.counted = n
 	}
+	f.small += f.refused.Swap(0)
 	if f.small == 0 && f.owed == 0 {
 		return
 	}
@@ -115,24 +139,20 @@ func aborted(ctx context.Context) {
 	}
 }
 
-// follow finds the frames' headers in what was read, however it is cut.
-func (f *frames) follow(b []byte) {
-	for len(b) > 0 {
-		if skip := min(f.payload, len(b)); skip > 0 {
-			f.payload -= skip
-			b = b[skip:]
-			continue
-		}
-		n := copy(f.header[f.have:], b)
-		f.have += n
-		b = b[n:]
-		if f.have < len(f.header) {
-			return
-		}
-		f.have = 0
-		f.payload = int(binary.BigEndian.Uint32(f.header[:4]) >> 8)
-		f.charge(f.header[3], f.header[4])
+// next goes on in b, however it is cut, to behind a frame's header; false = there is none.
+func (s *stream) next(b *[]byte) bool {
+	skip := min(s.payload, len(*b))
+	s.payload -= skip
+	*b = (*b)[skip:]
+	n := copy(s.header[s.have:], *b)
+	s.have += n
+	*b = (*b)[n:]
+	if s.have < len(s.header) {
+		return false
 	}
+	s.have = 0
+	s.payload = int(binary.BigEndian.Uint32(s.header[:4]) >> 8)
+	return true
 }
 
 // charge owes for a frame whose header was read.
@@ -144,7 +164,7 @@ func (f *frames) charge(kind, flags byte) {
 		f.owed += abortTime // each stream may have to be told
 	case kind == frameHeaders: // a request, or the end of one's body
 	case kind == frameData && flags&flagEndStream != 0:
-	case kind == frameData && f.payload > 0 && (flags&flagPadded == 0 || f.payload > 256): // not padding only
+	case kind == frameData && f.in.payload > 0 && (flags&flagPadded == 0 || f.in.payload > 256): // not padding only
 	default:
 		f.small++
 	}

@@ -158,7 +158,7 @@ func FuzzFrames(f *testing.F) {
 				if err != nil {
 					break
 				}
-				whole.payload = int(h.Length)
+				whole.in.payload = int(h.Length)
 				whole.charge(byte(h.Type), byte(h.Flags))
 				rest = rest[min(len(rest), 9+int(h.Length)):]
 			}
@@ -332,6 +332,48 @@ func TestProvokedResetsOverHTTP2(t *testing.T) {
 		}
 		if took, least := time.Since(start), (tries-1)*abortTime-frameAhead; took < least {
 			t.Errorf("%d took %v, want %v", tries, took, least)
+		}
+		time.Sleep(longestPause)
+	})
+}
+
+// A frame of a stream that is no more makes the server write a reset, without any handler: it
+// costs what other frames do that are no part of a request.
+func TestDataOfEndedStreamsOverHTTP2(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, offline)
+		raw, _, read := rawH2(t, servePipes(t, f))
+		var block bytes.Buffer
+		encoder := hpack.NewEncoder(&block)
+		for _, h := range []string{":method GET", ":scheme http", ":authority h", ":path /health/live"} {
+			name, value, _ := strings.Cut(h, " ")
+			if err := encoder.WriteField(hpack.HeaderField{Name: name, Value: value}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := raw.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for len(read) > 0 {
+			<-read
+		}
+		start := time.Now()
+		const frames = 5000
+		go func() {
+			for range frames {
+				if err := raw.WriteData(1, false, []byte{0}); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		for range frames {
+			if kind := <-read; kind != http2.FrameRSTStream {
+				t.Fatalf("a %v, want a reset", kind)
+			}
+		}
+		if took, least := time.Since(start), frames*frameTime*9/10-2*frameAhead; took < least {
+			t.Errorf("%d took %v, want %v", frames, took, least)
 		}
 		time.Sleep(longestPause)
 	})
