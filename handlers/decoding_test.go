@@ -58,17 +58,17 @@ func TestMemoryToDecodeIsWaitedFor(t *testing.T) {
 		if err := second.Reserve(500); err != nil {
 			t.Fatal(err)
 		}
+		var both sync.WaitGroup
 		for _, x := range []*exchange{first, second} {
-			go func() {
+			both.Go(func() {
 				if err := x.Reserve(900); err != nil {
 					t.Error(err)
 				}
 				time.Sleep(time.Millisecond) // it decodes
 				x.decoded()
-			}()
+			})
 		}
-		synctest.Wait()
-		time.Sleep(time.Second)
+		both.Wait()
 		if !h.decoding.free.TryAcquire(1000) {
 			t.Error("not all came back")
 		}

@@ -48,7 +48,7 @@ func slowBodiesOverH2C(x *rig) {
 		k := kinds[i%len(kinds)]
 		held += len(k.part)
 		if k.media == "application/x-ndjson" {
-			held -= len("{\"device\":\"d\",\"temp\":1}\n") // admitted
+			held += openRecord - len("{\"device\":\"d\",\"temp\":1}\n") // admitted
 		}
 		body, feed := io.Pipe()
 		defer feed.Close()
