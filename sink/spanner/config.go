@@ -59,10 +59,11 @@ type Config struct {
 	// Meter gets the counter of duplicates. May be nil.
 	Meter metric.Meter
 
-	// Test seams; zero = the service's limit, the clock, as Endpoint says.
-	maxRequest int
-	clock      func() time.Time
-	asService  bool
+	// Test seams; zero = the service's limit, schemaTimeout, the clock, as Endpoint says.
+	maxRequest    int
+	schemaTimeout time.Duration
+	clock         func() time.Time
+	asService     bool
 }
 
 // emulated: the endpoint is an emulator, which may lack what the service has.

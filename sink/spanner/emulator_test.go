@@ -38,6 +38,7 @@ func live(t *testing.T, e *emulator.SpannerEmulator, path, file string, change f
 	cfg := DefaultConfig()
 	cfg.Endpoint = e.Addr
 	cfg.Database = path
+	cfg.schemaTimeout = 3 * time.Minute
 	change(&cfg)
 	list := routes(t, file)
 	s, err := New(cfg, list)

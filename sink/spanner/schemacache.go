@@ -1,6 +1,7 @@
 package spanner
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -12,8 +13,8 @@ const (
 	rereadEvery = time.Minute
 	// readRetry is the least time between two tries while none is known yet.
 	readRetry = time.Second
-	// readTimeout bounds one reading: a record waits for it.
-	readTimeout = 5 * time.Second
+	// schemaTimeout bounds one reading: a record waits for it.
+	schemaTimeout = 5 * time.Second
 )
 
 // schemaCache is what is known of a database's schema. A reading runs in the goroutine
@@ -46,7 +47,7 @@ func (d *database) reread(ctx context.Context, seen *catalog) *catalog {
 }
 
 func (d *database) read(ctx context.Context, seen *catalog) (*catalog, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(d.cfg.schemaTimeout, schemaTimeout))
 	defer cancel()
 	s := &d.schema
 	for {
