@@ -61,6 +61,8 @@ var avroBinaryRows = []struct{ name, schema, in, want, kind string }{
 	{"largest int", `"int"`, "feffffff0f", "2147483647", "int"},
 	{"smallest int", `"int"`, "ffffffff0f", "-2147483648", "int"},
 	{"an int of 33 bits", `"int"`, "8080808010", "bad_json - payload is not Avro of the schema: an int has more than 32 bits at byte 5", ""},
+	{"an int of six bytes", `"int"`, "f58280808000", "bad_json - payload is not Avro of the schema: an int has more than 5 bytes at byte 6", ""},
+	{"an int of five bytes", `"int"`, "f582808000", "-187", "int"},
 	{"largest long", `"long"`, "feffffffffffffffff01", "9223372036854775807", "int"},
 	{"smallest long", `"long"`, "ffffffffffffffffff01", "-9223372036854775808", "int"},
 	{"a long of 65 bits", `"long"`, "feffffffffffffffff02", "bad_json - payload is not Avro of the schema: an integer has more than 64 bits at byte 9", ""},

@@ -49,12 +49,20 @@ func (d *avroBinary) long() (int64, *Error) {
 	}
 }
 
+// int reads one of at most 32 bits, in no more bytes than they need at most: other readers
+// refuse what is longer, though it be zeros.
 func (d *avroBinary) int() (int64, *Error) {
+	start := d.at
 	i, err := d.long()
-	if err == nil && i != int64(int32(i)) {
+	switch {
+	case err != nil:
+		return 0, err
+	case d.at-start > binary.MaxVarintLen32:
+		return 0, d.fail("an int has more than %d bytes", binary.MaxVarintLen32)
+	case i != int64(int32(i)):
 		return 0, d.fail("an int has more than 32 bits")
 	}
-	return i, err
+	return i, nil
 }
 
 // octets reads bytes with their length before them.
