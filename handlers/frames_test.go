@@ -298,24 +298,29 @@ func TestFloodOverHTTP2(t *testing.T) {
 	})
 }
 
+// headerBlock is a request's headers, whatever its connection has sent before.
+func headerBlock(t *testing.T, method, path string) []byte {
+	t.Helper()
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for _, h := range []hpack.HeaderField{{Name: ":method", Value: method}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "h"}, {Name: ":path", Value: path}} {
+		if err := encoder.WriteField(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return block.Bytes()
+}
+
 // Requests that a client makes the server reset count as those that it resets.
 func TestProvokedResetsOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, offline)
 		raw, conn, read := rawH2(t, servePipes(t, f))
-		var block bytes.Buffer
-		encoder := hpack.NewEncoder(&block)
+		block := headerBlock(t, "POST", "/v1/routes/r/push")
 		start := time.Now()
 		const tries = 200
 		for i := range uint32(tries) {
-			block.Reset()
-			for _, h := range []string{":method POST", ":scheme http", ":authority h", ":path /v1/routes/r/push"} {
-				name, value, _ := strings.Cut(h, " ")
-				if err := encoder.WriteField(hpack.HeaderField{Name: name, Value: value}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := raw.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: block.Bytes(), EndHeaders: true}); err != nil {
+			if err := raw.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: block, EndHeaders: true}); err != nil {
 				t.Fatal(err)
 			}
 			// A window that grows by nothing is an error of its stream (RFC 9113, 6.9).
@@ -343,15 +348,8 @@ func TestDataOfEndedStreamsOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, offline)
 		raw, _, read := rawH2(t, servePipes(t, f))
-		var block bytes.Buffer
-		encoder := hpack.NewEncoder(&block)
-		for _, h := range []string{":method GET", ":scheme http", ":authority h", ":path /health/live"} {
-			name, value, _ := strings.Cut(h, " ")
-			if err := encoder.WriteField(hpack.HeaderField{Name: name, Value: value}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := raw.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true}); err != nil {
+		block := headerBlock(t, "GET", "/health/live")
+		if err := raw.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true, EndStream: true}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

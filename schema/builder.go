@@ -120,8 +120,7 @@ func (b *builder) fits(n int) *Error {
 
 // letGo gives large memory back.
 func (b *builder) letGo() {
-	const keepText = 64 << 10
-	if cap(b.nodes) > keptNodes || cap(b.stack) > keptNodes || cap(b.text) > keepText {
+	if cap(b.nodes) > keptNodes || cap(b.stack) > keptNodes || cap(b.text) > keptScratch {
 		*b = builder{room: b.room}
 	}
 }

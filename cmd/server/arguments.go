@@ -51,6 +51,9 @@ func unknownArgument(arg string) error {
 func optionMeant(flagName string) string {
 	short := strings.ToUpper(strings.ReplaceAll(strings.TrimLeft(flagName, "-"), "-", "_"))
 	short = strings.TrimPrefix(short, prefix+"_")
+	if short == "" {
+		return ""
+	}
 	if name := meant[short]; name != "" {
 		return name
 	}
@@ -60,9 +63,6 @@ func optionMeant(flagName string) string {
 	known := map[string]bool{}
 	for _, o := range optionsOf(&config{}) {
 		known[o.Name] = true
-	}
-	if short == "" {
-		return ""
 	}
 	return nearest(prefix+"_"+short, known)
 }

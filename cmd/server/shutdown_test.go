@@ -128,6 +128,16 @@ func shows(t testing.TB, p *process, texts ...string) {
 	}
 }
 
+// wantWritten wants 204 and the row of each device's push.
+func wantWritten(t testing.TB, bt *scripted.Server, names []string, answers []answer) {
+	t.Helper()
+	for i, a := range answers {
+		if there := bt.Has(readings, names[i]); a.status != 204 || !there {
+			t.Errorf("request %d: %d %s %v, row there: %v; want 204 and the row", i, a.status, a.body, a.err, there)
+		}
+	}
+}
+
 func metricsURL(p *process) string {
 	_, port, _ := strings.Cut(strings.TrimPrefix(p.logged("listening")["metrics"].(string), "[::]"), ":")
 	return "http://127.0.0.1:" + port
@@ -146,14 +156,7 @@ func TestSHUT01OpenRequestsAreAnsweredBeforeTheEnd(t *testing.T) {
 		t.Error("stopped while ten requests wait")
 	}
 	release()
-	for i, a := range wait() {
-		if a.status != 204 {
-			t.Errorf("request %d: %d %s %v, want 204", i, a.status, a.body, a.err)
-		}
-		if !bt.Has(readings, names[i]) {
-			t.Errorf("row %s is not there", names[i])
-		}
-	}
+	wantWritten(t, bt, names, wait())
 	if code := p.wait(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
@@ -173,11 +176,7 @@ func TestRUN06StopInTheMiddleOfRequests(t *testing.T) {
 		p.signal(syscall.SIGTERM)
 		p.logged("stopping")
 		release()
-		for i, a := range wait() {
-			if a.status != 204 || !bt.Has(readings, names[i]) {
-				t.Errorf("request %d: %d %s %v, row there: %v; want 204 and the row", i, a.status, a.body, a.err, bt.Has(readings, names[i]))
-			}
-		}
+		wantWritten(t, bt, names, wait())
 		if code := p.wait(); code != 0 {
 			t.Errorf("exit code %d, want 0", code)
 		}
@@ -218,11 +217,7 @@ func TestSHUT04LingeringRecordsAreFlushedAtOnce(t *testing.T) {
 	holds(t, metricsURL(p), 4)
 
 	p.signal(syscall.SIGTERM)
-	for i, a := range wait() {
-		if a.status != 204 || !bt.Has(readings, names[i]) {
-			t.Errorf("request %d: %d %s %v, row there: %v; want 204 and the row", i, a.status, a.body, a.err, bt.Has(readings, names[i]))
-		}
-	}
+	wantWritten(t, bt, names, wait())
 	release()
 	if a := first()[0]; a.status != 204 {
 		t.Errorf("the first request: %d %s %v, want 204", a.status, a.body, a.err)
